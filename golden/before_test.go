@@ -15,8 +15,9 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // helloBefore is the hello of the previous version's agent.
@@ -46,7 +47,7 @@ func TestAgentOfVersionBefore(t *testing.T) {
 			if asked == 0 {
 				t.Fatal("nothing was asked of the node")
 			}
-			again, err := preflight.Replay(preflight.BuiltIn(), &walk)
+			again, err := verdict.Replay(hops.BuiltIn(), &walk)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +61,7 @@ func TestAgentOfVersionBefore(t *testing.T) {
 // stated returns all decisions of the verdict about the hops that were known then, without texts and without its
 // support, for which later rules may know more.
 func stated(r *diag.Report, known []diag.HopResult) string {
-	v := preflight.Stated(r)
+	v := verdict.Stated(r)
 	v.RulesVersion, v.Confidence = "", ""
 	text := fmt.Sprintf("%+v %s", v, r.Verdict.Symptoms)
 	for _, h := range r.Hops {

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // BenchmarkReplay judges the recorded faults again, one after the other, as `make bench` does.
@@ -28,7 +29,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := preflight.Replay(preflight.BuiltIn(), &reports[i%len(reports)]); err != nil {
+		if _, err := verdict.Replay(hops.BuiltIn(), &reports[i%len(reports)]); err != nil {
 			b.Fatal(err)
 		}
 	}

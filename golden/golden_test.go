@@ -12,7 +12,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
@@ -87,11 +88,11 @@ func recorded(t *testing.T, path string) *diag.Report {
 	if err := json.Unmarshal(data, r); err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	again, err := preflight.Replay(preflight.BuiltIn(), r)
+	again, err := verdict.Replay(hops.BuiltIn(), r)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	twice, err := preflight.Replay(preflight.BuiltIn(), again)
+	twice, err := verdict.Replay(hops.BuiltIn(), again)
 	if err != nil {
 		t.Fatalf("%s: replayed, then replayed again: %v", path, err)
 	}
@@ -139,11 +140,11 @@ func TestAnyFactMayBeMissing(t *testing.T) {
 		for i := range whole.Facts {
 			part := *whole
 			part.Facts = slices.Delete(slices.Clone(whole.Facts), i, i+1)
-			if _, err := preflight.Replay(preflight.BuiltIn(), &part); err != nil && !errors.Is(err, preflight.ErrInvalidReport) {
+			if _, err := verdict.Replay(hops.BuiltIn(), &part); err != nil && !errors.Is(err, verdict.ErrInvalidReport) {
 				t.Errorf("%s without %s: %v", path, whole.Facts[i].ID, err)
 			}
 			part.Verdict = diag.Verdict{}
-			if _, err := preflight.Replay(preflight.BuiltIn(), &part); err != nil {
+			if _, err := verdict.Replay(hops.BuiltIn(), &part); err != nil {
 				t.Errorf("%s without %s: %v", path, whole.Facts[i].ID, err)
 			}
 		}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/classify"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // Row is the expected classification for one row of the drift model's failure matrix: evidence in; reason, state,
@@ -28,7 +29,7 @@ type Row struct {
 // Classify classifies a judged report. In the blind spot's row, the evidence is only the node's own record: the
 // platform receives nothing and no probe runs.
 func (w Row) Classify(r *diag.Report) diag.Classification {
-	e := preflight.EvidenceOf(preflight.BuiltIn(), r)
+	e := verdict.EvidenceOf(hops.BuiltIn(), r)
 	if w.Scenario == "pre_auth_blind_spot" {
 		e = classify.Evidence{Node: e.Node, Record: e.Record}
 	}

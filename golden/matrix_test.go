@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestMatrixIsTheModels: the expectations have the matrix's rows, no more and no fewer.
@@ -104,7 +105,7 @@ func TestNoNameIsAnInput(t *testing.T) {
 		first := *r.Classification
 		r.Run = diag.Run{EndedBy: r.Run.EndedBy, ID: "x"}
 		r.Subject.CorrelationID, r.Subject.EnvironmentProfile, r.Plan.Profile = "x", "x", "x"
-		preflight.Judge(preflight.BuiltIn(), r)
+		verdict.Judge(hops.BuiltIn(), r)
 		again := *r.Classification
 		first.Next, first.Steps, again.Next, again.Steps = "", nil, "", nil // their commands have the profile and the ids
 		if !reflect.DeepEqual(first, again) {

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	blocks "github.com/gpuaas/gpuaasctl/internal/page"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestOneOwnerOneNextStep: for every recording, complete and reduced to every two hops, verdict and classification name
@@ -32,7 +33,7 @@ func TestOneOwnerOneNextStep(t *testing.T) {
 			t.Errorf("%s: %s", name, why)
 		}
 		// a bundle's report is classified again, with the record beside it
-		if again := preflight.Classify(preflight.BuiltIn(), r, nil); asJSON(t, again) != asJSON(t, r.Classification) {
+		if again := verdict.Classify(hops.BuiltIn(), r, nil); asJSON(t, again) != asJSON(t, r.Classification) {
 			t.Errorf("%s: classified again: %s\nwant %s", name, asJSON(t, again), asJSON(t, r.Classification))
 		}
 		for i, a := range diag.HopIDs() {

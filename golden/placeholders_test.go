@@ -16,7 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/diag/trust"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 var (
@@ -105,7 +106,7 @@ func TestNoPlaceholderOnAPage(t *testing.T) {
 		r := recorded(t, path)
 		r.Subject.Expected, r.Subject.NodeHost, r.Subject.NodeID = nil, "", ""
 		r.Plan.Profile, r.Plan.Command, r.Subject.EnvironmentProfile = "", "", ""
-		preflight.Judge(preflight.BuiltIn(), r)
+		verdict.Judge(hops.BuiltIn(), r)
 		for _, format := range render.Formats {
 			if found := loose.FindString(walked(t, r, render.Options{Format: format})); found != "" {
 				t.Errorf("%s: %q in %s", path, found, format)
@@ -150,7 +151,7 @@ func cuts(t *testing.T, data []byte, fields bool) iter.Seq2[string, *diag.Report
 		goes := true
 		try := func(at string, r *diag.Report) {
 			if goes {
-				if judged, err := preflight.Replay(preflight.BuiltIn(), r); err == nil { // else it is no report without this part
+				if judged, err := verdict.Replay(hops.BuiltIn(), r); err == nil { // else it is no report without this part
 					goes = yield(at, judged)
 				}
 			}

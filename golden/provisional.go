@@ -4,7 +4,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // NetworkFaults are the recordings of a route, a name or a port that is wrong or blocked. A stream that is cut after
@@ -23,7 +24,7 @@ func NetworkFaults() []string {
 // another one before. The report must be judged by today's rules and have a blame.
 func FirstBlame(r *diag.Report) (at time.Duration, corrected bool) {
 	at = time.Duration(r.Run.DurationMS) * time.Millisecond
-	said := preflight.Rehearse(preflight.BuiltIn(), r)
+	said := walk.Rehearse(hops.BuiltIn(), r)
 	for i := len(said) - 1; i >= 0; i-- {
 		b := said[i].Blame
 		if b == nil || b.Hop != r.Verdict.Blame.Hop || b.Signal != r.Verdict.Blame.Signal {

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // TestProvisionalBlame replays every recording: the provisional blame is the final one in 95 of 100 walks, and is shown
@@ -15,7 +16,7 @@ func TestProvisionalBlame(t *testing.T) {
 	blamed, corrected := 0, 0
 	for _, path := range some(recordings(t)) {
 		r := recorded(t, path)
-		shown := preflight.Rehearse(preflight.BuiltIn(), r)
+		shown := walk.Rehearse(hops.BuiltIn(), r)
 		if len(shown) > 0 && shown[0].At < time.Second {
 			t.Errorf("%s: something is said at %s", path, shown[0].At)
 		}

@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // walks returns all recorded walks, or some, judged by today's rules, by name.
@@ -29,7 +30,7 @@ func walks(t *testing.T) map[string]*diag.Report {
 		if err := json.Unmarshal(data, r); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if r, err = preflight.Replay(preflight.BuiltIn(), r); err != nil {
+		if r, err = verdict.Replay(hops.BuiltIn(), r); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		out[name] = r
@@ -51,7 +52,7 @@ func cut(r *diag.Report, only ...diag.HopID) *diag.Report {
 			out.Facts = append(out.Facts, r.Facts[i])
 		}
 	}
-	preflight.Judge(preflight.BuiltIn(), &out)
+	verdict.Judge(hops.BuiltIn(), &out)
 	return &out
 }
 

@@ -8,7 +8,9 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestReducedReportsKeepTheirVerdict: a report with only the facts of its verdict has the full report's verdict, even
@@ -16,13 +18,13 @@ import (
 func TestReducedReportsKeepTheirVerdict(t *testing.T) {
 	whole, small := 0, 0
 	for name, r := range walks(t) {
-		text := asDocument(t, preflight.Reduce(r))
+		text := asDocument(t, verdict.Reduce(r))
 		whole, small = whole+len(asDocument(t, r)), small+len(text)
 		read := &diag.Report{}
 		if err := json.Unmarshal(text, read); err != nil {
 			t.Fatal(err)
 		}
-		again, err := preflight.Replay(preflight.BuiltIn(), read)
+		again, err := verdict.Replay(hops.BuiltIn(), read)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -31,7 +33,7 @@ func TestReducedReportsKeepTheirVerdict(t *testing.T) {
 			!reflect.DeepEqual(again.Classification, r.Classification) || len(again.Hops) != len(r.Hops) {
 			t.Errorf("%s: another verdict: %+v", name, again.Verdict)
 		}
-		if d := preflight.Diff(r, again, nil); d.Comparable || d.Because == "" {
+		if d := compare.Diff(r, again, nil); d.Comparable || d.Because == "" {
 			t.Errorf("%s is compared", name)
 		}
 		for _, f := range render.Formats {
@@ -41,7 +43,7 @@ func TestReducedReportsKeepTheirVerdict(t *testing.T) {
 		}
 		if p := read.Verdict.Proof; p != nil {
 			p.Changed = "weather"
-			if _, err := preflight.Replay(preflight.BuiltIn(), read); err == nil {
+			if _, err := verdict.Replay(hops.BuiltIn(), read); err == nil {
 				t.Errorf("%s: a proof that its facts refute is taken", name)
 			}
 		}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
@@ -125,7 +126,7 @@ func (v *varied) add(digest hash.Hash, fact, name string, r *diag.Report) {
 // judged replays a report.
 func judged(t *testing.T, r *diag.Report) *diag.Report {
 	t.Helper()
-	again, err := preflight.Replay(preflight.BuiltIn(), r)
+	again, err := verdict.Replay(hops.BuiltIn(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // variation is one other world: apply changes a copy of a recording, whose facts it may replace but not modify.
@@ -165,7 +165,7 @@ func changesOf(f *diag.Fact) []change {
 			}
 		}, false})
 	}
-	if f.Vantage == preflight.Node && f.Request.Op != diag.OpSSH {
+	if f.Vantage == hop.Node && f.Request.Op != diag.OpSSH {
 		all = append(all, change{"lost with the login", func(f *diag.Fact) { endIn(f, diag.SSHTransport, "ssh", "") }, true})
 	}
 	if f.Request.Op == diag.OpSSH {
@@ -184,10 +184,10 @@ func changesOf(f *diag.Fact) []change {
 }
 
 func atOtherVantage(f *diag.Fact) {
-	if f.Vantage == preflight.Node {
-		f.Vantage = preflight.Operator
+	if f.Vantage == hop.Node {
+		f.Vantage = hop.Operator
 	} else {
-		f.Vantage = preflight.Node
+		f.Vantage = hop.Node
 	}
 }
 

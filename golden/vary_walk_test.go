@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // walkVariations returns the variations that concern more than one fact: a hop, a vantage, the plan, the ending.
@@ -17,7 +17,7 @@ func walkVariations(whole *diag.Report) []variation {
 	for _, end := range []diag.EndedBy{diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError} {
 		add("ended by "+string(end), func(r *diag.Report) { r.Run.EndedBy = end })
 	}
-	for _, from := range []string{preflight.Operator, preflight.Node, preflight.Platform} {
+	for _, from := range []string{hop.Operator, hop.Node, hop.Platform} {
 		of := func(f *diag.Fact) bool { return f.Vantage == from }
 		add("nothing measured from "+from, without(of))
 		for _, c := range []change{
@@ -30,13 +30,13 @@ func walkVariations(whole *diag.Report) []variation {
 		}
 	}
 	add("the login broke at once", changing(func(f *diag.Fact) { endIn(f, diag.SSHTransport, "ssh", "") },
-		func(f *diag.Fact) bool { return f.Vantage == preflight.Node && f.Request.Op != diag.OpSSH }))
+		func(f *diag.Fact) bool { return f.Vantage == hop.Node && f.Request.Op != diag.OpSSH }))
 	add("without counter-probes", without(func(f *diag.Fact) bool { return strings.Contains(f.ID, "~") }))
 	add("without repeats", without(func(f *diag.Fact) bool {
 		at := strings.LastIndexByte(f.ID, '~')
 		return at >= 0 && repeat.MatchString(f.ID[at:])
 	}))
-	add("vantages exchanged", changing(atOtherVantage, func(f *diag.Fact) bool { return f.Vantage != preflight.Platform }))
+	add("vantages exchanged", changing(atOtherVantage, func(f *diag.Fact) bool { return f.Vantage != hop.Platform }))
 	always := add
 	add = func(name string, apply func(*diag.Report)) { // as in factVariations: another part in each recording
 		if chosen(4, whole.Run.ID, name) {

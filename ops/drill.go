@@ -11,7 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // Drill is a drill that passed every check that needs no machine.
@@ -50,9 +51,9 @@ type Suite struct {
 
 // Progress is one update of a running suite: an event of a run, or the state of the walk in progress.
 type Progress struct {
-	Index, Count int              // of the drill, from 0, and the number of drills
-	Event        drill.Event      // zero if the update is about the walk
-	Walk         *preflight.Event // nil: the update is Event
+	Index, Count int         // of the drill, from 0, and the number of drills
+	Event        drill.Event // zero if the update is about the walk
+	Walk         *walk.Event // nil: the update is Event
 }
 
 // Drill runs a suite until a drill leaves something on a machine, or ctx ends; in that case it reverts everything
@@ -93,18 +94,18 @@ func (suite *Suite) one(ctx context.Context, i int, r *drill.Report, observe fun
 	on := site.machines(d.Machines)
 	defer on.close()
 	var mu sync.Mutex // run and walk report progress concurrently
-	report := func(e drill.Event, walk *preflight.Event) {
+	report := func(e drill.Event, walk *walk.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		observe(Progress{Index: i, Count: len(suite.Drills), Event: e, Walk: walk})
 	}
 	story := drill.Run(ctx, drill.Job{
-		Plan: plan, Tool: site.Tool, Rules: preflight.RulesVersion, Game: r.Game, Machines: on.withHere(),
+		Plan: plan, Tool: site.Tool, Rules: verdict.RulesVersion, Game: r.Game, Machines: on.withHere(),
 		Walk: func(ctx context.Context) *diag.Report {
 			ctx, cancel := context.WithTimeout(ctx, suite.Deadline)
 			defer cancel()
 			return d.Session.Renew("drill").Walk(ctx, WalkOptions{Terminal: true},
-				func(e preflight.Event) { report(drill.Event{}, &e) })
+				func(e walk.Event) { report(drill.Event{}, &e) })
 		},
 		Ready:    d.ready(plan, facts),
 		Decide:   d.Session.decide,
@@ -136,6 +137,6 @@ func (d *Drill) planWithin(ctx context.Context, limit time.Duration, run string)
 
 // NewDrillID returns the id of a run: the time, and random digits in case two runs begin within one second.
 func NewDrillID(now time.Time) string {
-	id := preflight.NewID("x")
+	id := walk.NewID("x")
 	return now.UTC().Format("060102-150405") + "-" + cmp.Or(id[max(0, len(id)-4):], "0")
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops/endpoints"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -106,7 +106,7 @@ func (s *Session) Endpoints(ctx context.Context, action EndpointsAction) (*Endpo
 		return nil, &InputError{err}
 	}
 	node := vantage.NewNode(s.nodeConfig())
-	defer places{preflight.Node: node}.close(ctx)
+	defer places{hop.Node: node}.close(ctx)
 	w := &endpointsWork{s: s, action: action, node: node, hosts: endpoints.HostsFile, log: endpoints.LogFile,
 		entries: entries}
 	w.doc = Endpoints{

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/evidence"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // Timeouts of the sources: each is much longer than a healthy answer takes, and they run concurrently.
@@ -153,7 +153,7 @@ func (c *collector) askRecord(ctx context.Context) {
 	if c.s.env.Subject.NodeHost == "" {
 		return
 	}
-	c.measured.Record = c.ask(ctx, preflight.Node, recordTime,
+	c.measured.Record = c.ask(ctx, hop.Node, recordTime,
 		diag.Request{ID: "record", Op: diag.OpRecord, Target: c.s.env.Profile.Agent.Record, View: diag.ViewHost,
 			Limit: maxRecord})[0]
 }
@@ -183,15 +183,15 @@ func (c *collector) askNode(ctx context.Context) {
 	if c.s.env.Subject.NodeHost == "" {
 		return
 	}
-	c.measured.NodeClock = c.clock(ctx, preflight.Node)
+	c.measured.NodeClock = c.clock(ctx, hop.Node)
 	c.around(ctx, func(ctx context.Context) (bool, func()) {
-		f := c.ask(ctx, preflight.Node, journalTime, c.journal("agent", c.s.env.Profile.Agent.Unit))[0]
+		f := c.ask(ctx, hop.Node, journalTime, c.journal("agent", c.s.env.Profile.Agent.Unit))[0]
 		return f.Passed(), func() { c.measured.Agent = f }
 	})
 }
 
 func (c *collector) askPlatform(ctx context.Context) {
-	c.measured.PlatformClock = c.clock(ctx, preflight.Platform)
+	c.measured.PlatformClock = c.clock(ctx, hop.Platform)
 	c.around(ctx, func(ctx context.Context) (bool, func()) {
 		reqs := []diag.Request{c.about("platform", platformUnit), c.about("ingress", ingressUnit)}
 		for _, path := range ingressFiles {
@@ -200,7 +200,7 @@ func (c *collector) askPlatform(ctx context.Context) {
 		at := len(reqs) // their newest lines about any node, since a crash names no node
 		reqs = append(reqs, c.journal("platform", platformUnit), c.journal("ingress", ingressUnit))
 		reqs[at].Limit, reqs[at+1].Limit = maxLatest, maxLatest
-		facts := c.ask(ctx, preflight.Platform, journalTime, reqs...)
+		facts := c.ask(ctx, hop.Platform, journalTime, reqs...)
 		return facts[0].Passed() && facts[1].Passed(), func() {
 			c.measured.Platform, c.measured.Ingress, c.measured.Latest = facts[0], facts[1:at], facts[at:]
 		}

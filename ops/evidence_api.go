@@ -9,7 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/evidence"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -32,7 +32,7 @@ func (c *collector) askReadModel(ctx context.Context) {
 		req.ID = r.path
 		wg.Go(func() {
 			c.around(ctx, func(ctx context.Context) (bool, func()) {
-				f := c.ask(ctx, preflight.Operator, apiTime, req)[0]
+				f := c.ask(ctx, hop.Operator, apiTime, req)[0]
 				return f.Passed(), func() { *r.into = f }
 			})
 		})
@@ -71,7 +71,7 @@ func (c *collector) askEvidence(ctx context.Context) {
 	since, _ := diag.At(c.since).MarshalText()
 	add(profile.PathNodeEvidence, "of the node", map[string]string{"since": string(since)})
 	c.around(ctx, func(ctx context.Context) (bool, func()) {
-		facts := c.ask(ctx, preflight.Operator, apiTime, slices.Clone(reqs)...)
+		facts := c.ask(ctx, hop.Operator, apiTime, slices.Clone(reqs)...)
 		var items []evidence.Item
 		good := true
 		for i := range facts {
@@ -122,5 +122,5 @@ func (c *collector) askTasks(ctx context.Context, items []evidence.Item) []diag.
 			reqs = append(reqs, req)
 		}
 	}
-	return c.ask(ctx, preflight.Operator, apiTime, reqs...)
+	return c.ask(ctx, hop.Operator, apiTime, reqs...)
 }

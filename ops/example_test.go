@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
@@ -35,8 +35,8 @@ func ExampleSession_Walk() {
 	o := ops.WalkOptions{Terminal: true, Baseline: ops.Baseline{Name: diag.LastGood}}
 	o.Memory = ops.History{Path: "/var/lib/my-dashboard/walks.db"}.ReadGood(ctx, node.Subject(), node.Plan(o), true, true)
 	defer o.Memory.Close()
-	report := node.Walk(ctx, o, func(e preflight.Event) {
-		if e.Kind == preflight.HopDone {
+	report := node.Walk(ctx, o, func(e walk.Event) {
+		if e.Kind == walk.HopDone {
 			fmt.Println(e.Hop)
 		}
 	})

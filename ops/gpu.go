@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -24,7 +26,7 @@ func (e *NotJudgedError) Error() string { return e.Why }
 // GPUs returns what the platform knows about the GPUs of the node, and by which policy. If the profile lets this tool
 // judge, it queries the node, and the document is this tool's. An UnreadError means that nothing was read, so nothing
 // is known.
-func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
+func (s *Session) GPUs(ctx context.Context) (*reading.GPUAdmission, error) {
 	ctx, cancel := context.WithTimeout(ctx, gpuTime)
 	defer cancel()
 	if s.env.Profile.GPU.Policy != "" {
@@ -32,17 +34,17 @@ func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 	}
 	req := s.env.API(profile.PathNodeGPU, nil, mappedFields(s.env.Profile.Mapping, "gpu")...)
 	if req.Op == "" {
-		return nil, &NotJudgedError{preflight.WhyGPUsUnjudged()}
+		return nil, &NotJudgedError{hops.WhyGPUsUnjudged()}
 	}
 	req.ID = profile.PathNodeGPU
-	here := s.open()[preflight.Operator]
-	at := places{preflight.Operator: here}
+	here := s.open()[hop.Operator]
+	at := places{hop.Operator: here}
 	defer at.close(ctx)
 	f := here.Probe(ctx, []diag.Request{req})[0]
 	if err := s.unjudged(&f); err != nil {
 		return nil, err
 	}
-	if a := preflight.AdmissionOf(s.of.Node, &f); a != nil {
+	if a := reading.AdmissionOf(s.of.Node, &f); a != nil {
 		return a, nil
 	}
 	why := string(f.Failure)
@@ -59,7 +61,7 @@ func (s *Session) GPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
 // unjudged is an error if the platform does not know the node, or does not judge GPUs.
 func (s *Session) unjudged(f *diag.Fact) error {
 	switch {
-	case !preflight.HasNoAdmission(f):
+	case !hops.HasNoAdmission(f):
 		return nil
 	case f.HTTP.ErrorCode == nodeNotFound:
 		p := s.site.Profile

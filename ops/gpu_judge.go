@@ -14,7 +14,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -23,20 +25,20 @@ import (
 const maxGPUPolicy = 1 << 20
 
 // ownGPUs queries the node and judges its GPUs here, as a walk does.
-func (s *Session) ownGPUs(ctx context.Context) (*preflight.GPUAdmission, error) {
+func (s *Session) ownGPUs(ctx context.Context) (*reading.GPUAdmission, error) {
 	if err := s.RequireHost(); err != nil {
 		return nil, err
 	}
 	at := s.open()
 	defer at.close(ctx)
-	node := at[preflight.Node].Probe(ctx, []diag.Request{preflight.ReadGPUs(&s.env)})[0]
-	req := preflight.JudgeGPUs(&s.env, &node)
+	node := at[hop.Node].Probe(ctx, []diag.Request{hops.ReadGPUs(&s.env)})[0]
+	req := hops.JudgeGPUs(&s.env, &node)
 	if req.Op == "" {
 		return nil, &UnreadError{fmt.Errorf("read what %s knows about its GPUs: %s", s.of.Node,
 			errors.Join(errors.New(string(node.Failure)), errors.New(node.Detail)))}
 	}
-	judged := at[preflight.Operator].Probe(ctx, []diag.Request{req})[0]
-	if a := preflight.JudgedHere(s.of.Node, &judged, &node); a != nil {
+	judged := at[hop.Operator].Probe(ctx, []diag.Request{req})[0]
+	if a := reading.JudgedHere(s.of.Node, &judged, &node); a != nil {
 		return a, nil
 	}
 	return nil, &UnreadError{fmt.Errorf("judge the GPUs of %s: %s", s.of.Node, judged.Detail)}

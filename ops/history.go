@@ -10,7 +10,10 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops/history"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // History is where finished walks are stored and found again for comparison.
@@ -19,7 +22,7 @@ type History struct {
 	Off  string // why the history is not used; "" if it is
 	Err  error  // why Path is empty
 	// Hops is the chain that judges kept walks again; nil: the built-in one.
-	Hops *preflight.Hops
+	Hops *hop.Hops
 }
 
 // Baseline is what a walk is compared with.
@@ -59,7 +62,7 @@ type Recent struct {
 // ReadGood begins to read the newest good walks of a subject: one, or goodRuns with compare. keep means that a report
 // will be stored, so the database is created if missing. The caller closes the result.
 func (h History) ReadGood(ctx context.Context, of diag.Subject, plan diag.Plan, compare, keep bool) *Recent {
-	h.Hops = cmp.Or(h.Hops, preflight.BuiltIn())
+	h.Hops = cmp.Or(h.Hops, hops.BuiltIn())
 	m := &Recent{from: h, opened: make(chan struct{}), done: make(chan struct{}), cancel: func() {}, err: h.Err,
 		of: history.SubjectOf(of), shape: history.Shape(plan)}
 	if h.Off != "" || h.Err != nil {
@@ -113,7 +116,7 @@ func within(d time.Duration, part <-chan struct{}) bool {
 // lastGoodAt returns when the subject of r last passed. It returns zero if that was not read in time, or if it was
 // another machine of the same name, such as one of an earlier lab.
 func (m *Recent) lastGoodAt(r *diag.Report) diag.Time {
-	if !within(recallGrace, m.opened) || m.last == nil || !preflight.SameEnvironment(m.last, r) {
+	if !within(recallGrace, m.opened) || m.last == nil || !compare.SameEnvironment(m.last, r) {
 		return diag.Time{}
 	}
 	return m.last.Run.EndedAt
@@ -138,13 +141,13 @@ func (m *Recent) Compare(b Baseline, r *diag.Report) {
 	}
 	switch {
 	case b.File != nil:
-		r.Diff = preflight.Diff(b.File, r, good)
+		r.Diff = compare.Diff(b.File, r, good)
 	case len(good) > 0:
-		r.Diff = preflight.Diff(preflight.AsToday(m.from.Hops, good[0]), r, good)
+		r.Diff = compare.Diff(verdict.AsToday(m.from.Hops, good[0]), r, good)
 	case why != "":
-		r.Diff = preflight.NoBaseline(b.Name, why)
+		r.Diff = compare.NoBaseline(b.Name, why)
 	default:
-		r.Diff = preflight.NoBaseline(b.Name, "no earlier good walk of "+
+		r.Diff = compare.NoBaseline(b.Name, "no earlier good walk of "+
 			strings.TrimSpace(r.Subject.NodeID+" "+r.Subject.AllocationID)+" is kept")
 	}
 	r.Diff.Baseline.From = b.Name
@@ -154,7 +157,7 @@ func (m *Recent) Compare(b Baseline, r *diag.Report) {
 // walk.
 func (m *Recent) before(r *diag.Report) []*diag.Report {
 	return slices.DeleteFunc(slices.Clone(m.good), func(g *diag.Report) bool {
-		return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) || !preflight.SameEnvironment(g, r)
+		return !g.Run.StartedAt.Before(r.Run.StartedAt.Time) || !compare.SameEnvironment(g, r)
 	})
 }
 
@@ -164,7 +167,7 @@ func (m *Recent) before(r *diag.Report) []*diag.Report {
 // not decide.
 func (m *Recent) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report {
 	good := m.before(r)
-	if (len(good) == 1 && !preflight.MayRegress(preflight.AsToday(m.from.Hops, good[0]), r)) || len(m.good) == 0 {
+	if (len(good) == 1 && !compare.MayRegress(verdict.AsToday(m.from.Hops, good[0]), r)) || len(m.good) == 0 {
 		return nil
 	}
 	if len(m.good) == 1 {
@@ -173,7 +176,7 @@ func (m *Recent) regressedFrom(ctx context.Context, r *diag.Report) *diag.Report
 		}
 		good = m.before(r)
 	}
-	if len(good) > 0 && preflight.Diff(preflight.AsToday(m.from.Hops, good[0]), r, good).Regressions() > 0 {
+	if len(good) > 0 && compare.Diff(verdict.AsToday(m.from.Hops, good[0]), r, good).Regressions() > 0 {
 		return good[0]
 	}
 	return nil
@@ -208,7 +211,7 @@ func (m *Recent) Save(ctx context.Context, r *diag.Report) (k Kept) {
 		compared = m.goodErr == nil
 	}
 	k.Unread = passed && !compared
-	if err := m.store.Save(ctx, r, passed && compared && k.Better == nil, preflight.Whole(r.Plan)); err != nil {
+	if err := m.store.Save(ctx, r, passed && compared && k.Better == nil, verdict.Whole(r.Plan)); err != nil {
 		return Kept{Err: err}
 	}
 	return k

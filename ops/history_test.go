@@ -14,7 +14,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops/history"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestLookingIsNotAccepting: a walk that regressed does not become the baseline, even if it was not compared: a red
@@ -114,7 +115,7 @@ func TestToolsOfOtherRules(t *testing.T) {
 				f.Failure, f.Phase = diag.BinaryExecFormat, "format"
 			}
 		}
-		preflight.Judge(preflight.BuiltIn(), r)
+		verdict.Judge(hops.BuiltIn(), r)
 		return r
 	}
 	now := walk("now")
@@ -124,9 +125,9 @@ func TestToolsOfOtherRules(t *testing.T) {
 	for _, c := range []struct {
 		rules  string
 		states diag.Status
-	}{{"4", diag.StatusPass}, {preflight.RulesVersion, diag.StatusWarn}, {"99", diag.StatusPass}, {"4", diag.StatusPass}} {
+	}{{"4", diag.StatusPass}, {verdict.RulesVersion, diag.StatusWarn}, {"99", diag.StatusPass}, {"4", diag.StatusPass}} {
 		other := walk("of-rules-" + c.rules + "-" + fmt.Sprint(began.Minute()))
-		if c.rules != preflight.RulesVersion { // that tool's judgement of the same facts, and its own text
+		if c.rules != verdict.RulesVersion { // that tool's judgement of the same facts, and its own text
 			other.Run.RulesVersion = c.rules
 			other.Verdict = diag.Verdict{Outcome: diag.OutcomePass, Confidence: "a word of rules " + diag.Confidence(c.rules)}
 			for i := range other.Hops {
@@ -151,10 +152,10 @@ func TestToolsOfOtherRules(t *testing.T) {
 			t.Errorf("after a tool of rules %s: %+v, %+v", c.rules, r.Diff.Changes, k)
 		}
 		said := slices.ContainsFunc(r.Diff.Changes, func(ch diag.Change) bool { return ch.Field == "run.rules_version" })
-		if said != (c.rules != preflight.RulesVersion) {
+		if said != (c.rules != verdict.RulesVersion) {
 			t.Errorf("after a tool of rules %s, the diff says that the rules changed: %v", c.rules, said)
 		}
-		if got, want := preflight.Stated(r), preflight.Stated(now); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got, want := verdict.Stated(r), verdict.Stated(now); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("after a tool of rules %s: %+v, alone %+v", c.rules, got, want)
 		}
 	}

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // lifecycleTime bounds the three requests to the API for one node, two of them concurrent.
@@ -31,14 +34,14 @@ type Lifecycle struct {
 	Operation      string               `json:"latest_operation,omitempty"` // type and status
 	Classification *diag.Classification `json:"classification,omitempty"`
 	// GPUs is the platform's judgement of the GPUs; absent if it does not judge any.
-	GPUs *preflight.GPUAdmission `json:"gpu,omitempty"`
+	GPUs *reading.GPUAdmission `json:"gpu,omitempty"`
 }
 
 // Lifecycle walks only the hops of the platform's read model, and classifies the result. It does not contact the node.
 func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 	ctx, cancel := context.WithTimeout(ctx, lifecycleTime)
 	defer cancel()
-	at := places{preflight.Operator: s.open()[preflight.Operator]}
+	at := places{hop.Operator: s.open()[hop.Operator]}
 	defer at.close(ctx)
 	return lifecycleOf(s.ask(ctx, at, diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopGPUHealth))
 }
@@ -46,7 +49,7 @@ func (s *Session) Lifecycle(ctx context.Context) Lifecycle {
 // lifecycleOf converts a judged report.
 func lifecycleOf(r *diag.Report) Lifecycle {
 	l := Lifecycle{NodeID: r.Subject.NodeID}
-	e := preflight.EvidenceOf(preflight.BuiltIn(), r)
+	e := verdict.EvidenceOf(hops.BuiltIn(), r)
 	if e.Node == nil {
 		l.Why, l.Unknown = whyUnknown(r), UnknownSubject(r)
 		return l
@@ -55,8 +58,8 @@ func lifecycleOf(r *diag.Report) Lifecycle {
 	l.Posture, l.AgentVersion, l.StaleTasks, l.LostResults = e.Node.Posture, e.Node.Version, e.Node.StaleTasks,
 		e.Node.LostResults
 	l.HeartbeatAgeMS, l.ContactAgeMS = milliseconds(e.Node.HeartbeatAge), milliseconds(e.Node.ContactAge)
-	l.GPUs = preflight.GPUsOf(r)
-	row := preflight.ReadModel(r)
+	l.GPUs = hops.GPUsOf(r)
+	row := hops.ReadModel(r)
 	l.CertNotAfter, l.RecordState = row["node.cert_not_after"], row["node.record_state"]
 	l.Operation = strings.TrimSpace(row["node.latest_operation_type"] + " " + row["node.latest_operation_status"])
 	return l

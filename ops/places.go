@@ -8,25 +8,25 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
 // places are where a session measures, by the names of a walk's vantages.
-type places map[string]preflight.Vantage
+type places map[string]hop.Vantage
 
 // open returns the places, which the caller closes. They connect with their first request.
 func (s *Session) open() places {
 	at := places{
-		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: s.Began,
+		hop.Operator: vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: s.Began,
 			Host: hostprobe.Prober{JudgeGPUs: s.judgeGPUs}}),
-		preflight.Node: vantage.NewNode(s.nodeConfig()),
+		hop.Node: vantage.NewNode(s.nodeConfig()),
 	}
 	if p := s.site.Profile.PlatformSSH; p.Host != "" {
-		at[preflight.Platform] = platformHost{vantage.NewNode(vantage.NodeConfig{
-			ID: preflight.Platform, Host: p.Host, SSH: p, Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec),
+		at[hop.Platform] = platformHost{vantage.NewNode(vantage.NodeConfig{
+			ID: hop.Platform, Host: p.Host, SSH: p, Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec),
 			Build: s.site.Build, Start: s.Began,
 		})}
 	}
@@ -37,13 +37,13 @@ func (s *Session) open() places {
 type platformHost struct{ *vantage.Node }
 
 // Name is "platform".
-func (p platformHost) Name() string { return preflight.Platform }
+func (p platformHost) Name() string { return hop.Platform }
 
 // Probe answers every request, in order.
 func (p platformHost) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := p.Node.Probe(ctx, reqs)
 	for i := range facts {
-		facts[i].Vantage = preflight.Platform
+		facts[i].Vantage = hop.Platform
 	}
 	return facts
 }
@@ -51,7 +51,7 @@ func (p platformHost) Probe(ctx context.Context, reqs []diag.Request) []diag.Fac
 // Info describes the vantage for a report.
 func (p platformHost) Info() diag.VantageInfo {
 	info := p.Node.Info()
-	info.ID = preflight.Platform
+	info.ID = hop.Platform
 	return info
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // RecordOptions select the record, and how much of it is read.
@@ -76,7 +76,7 @@ func (f *Follower) Read(ctx context.Context, limit int) (*diag.RecordFacts, erro
 	if f.at == nil {
 		f.at = f.s.open()
 	}
-	r, err := f.s.readRecord(ctx, f.at[preflight.Node], f.o.Dir, limit)
+	r, err := f.s.readRecord(ctx, f.at[hop.Node], f.o.Dir, limit)
 	if err != nil {
 		f.Close(ctx)
 		return nil, err
@@ -94,7 +94,7 @@ func (f *Follower) Close(ctx context.Context) {
 }
 
 // readRecord reads the record from v. A fact without a record becomes an error with the reason.
-func (s *Session) readRecord(ctx context.Context, v preflight.Vantage, dir string, limit int) (
+func (s *Session) readRecord(ctx context.Context, v hop.Vantage, dir string, limit int) (
 	*diag.RecordFacts, error,
 ) {
 	home := s.site.Profile.Agent.Record

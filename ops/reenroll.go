@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/sleep"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -102,17 +102,17 @@ func (s *Session) canReenroll(o ReenrollOptions) error {
 }
 
 func (s *Session) reenroll(ctx context.Context, at places, o ReenrollOptions, d *Reenrollment) error {
-	if err := s.checkControlPlane(ctx, at[preflight.Operator], o.Force, d); err != nil {
+	if err := s.checkControlPlane(ctx, at[hop.Operator], o.Force, d); err != nil {
 		return err
 	}
 	var before nodeCert
 	if o.Save == nil {
 		var err error
-		if before, err = s.readCert(ctx, at[preflight.Operator]); err != nil {
+		if before, err = s.readCert(ctx, at[hop.Operator]); err != nil {
 			return err
 		}
 		d.Before = before.generation
-		if f := login(ctx, at[preflight.Node], s.env.Subject.NodeHost); !f.Passed() { // before a token is issued in vain
+		if f := login(ctx, at[hop.Node], s.env.Subject.NodeHost); !f.Passed() { // before a token is issued in vain
 			return fmt.Errorf("no login on %s: %s: %s; no bundle was issued", s.env.Subject.NodeHost, f.Failure,
 				f.Detail)
 		}
@@ -138,15 +138,15 @@ func (s *Session) reenroll(ctx context.Context, at places, o ReenrollOptions, d 
 		}
 		return nil
 	}
-	if err := s.carry(ctx, at[preflight.Node], text, b, d); err != nil {
+	if err := s.carry(ctx, at[hop.Node], text, b, d); err != nil {
 		return err
 	}
 	d.Applied = true
-	return s.awaitNode(ctx, at[preflight.Operator], before, d)
+	return s.awaitNode(ctx, at[hop.Operator], before, d)
 }
 
 // checkControlPlane refuses if the ingress is known not to accept what the signing CA signs.
-func (s *Session) checkControlPlane(ctx context.Context, place preflight.Vantage, force bool, d *Reenrollment) error {
+func (s *Session) checkControlPlane(ctx context.Context, place hop.Vantage, force bool, d *Reenrollment) error {
 	req := s.env.API(profile.PathTrust, nil, "trust.signing_ca", "trust.ingress_ca", "trust.ingress_trusts_signing_ca")
 	d.ControlPlane = "not measured"
 	if req.Op == "" {
@@ -178,7 +178,7 @@ type nodeCert struct {
 	seen, now  time.Time
 }
 
-func (s *Session) readCert(ctx context.Context, place preflight.Vantage) (nodeCert, error) {
+func (s *Session) readCert(ctx context.Context, place hop.Vantage) (nodeCert, error) {
 	req := s.env.API(profile.PathNode, nil, "node.cert_generation", "node.cert_serial", "node.last_seen_at", "node.now")
 	req.ID, req.TimeoutMS = "reenroll/node", 4000
 	f := place.Probe(ctx, []diag.Request{req})[0]
@@ -193,7 +193,7 @@ func (s *Session) readCert(ctx context.Context, place preflight.Vantage) (nodeCe
 }
 
 // login measures the login to the node, which also installs the helper.
-func login(ctx context.Context, place preflight.Vantage, host string) diag.Fact {
+func login(ctx context.Context, place hop.Vantage, host string) diag.Fact {
 	return place.Probe(ctx, []diag.Request{{ID: "reenroll/ssh", Op: diag.OpSSH, Target: host}})[0]
 }
 
@@ -208,7 +208,7 @@ say "restarted $done"
 `
 
 // carry lets the node's helper apply the bundle. It removes the token from whatever is returned.
-func (s *Session) carry(ctx context.Context, place preflight.Vantage, bundle []byte, b *wire.Bundle,
+func (s *Session) carry(ctx context.Context, place hop.Vantage, bundle []byte, b *wire.Bundle,
 	d *Reenrollment) error {
 	node, ok := place.(*vantage.Node)
 	if !ok {
@@ -242,7 +242,7 @@ const nodePoll = 500 * time.Millisecond
 // awaitNode waits until the platform has accepted a heartbeat that the node sent after its agent was restarted. A
 // certificate that is still valid stays in use: the node then needed only trust and endpoints, and keeps the token for
 // later.
-func (s *Session) awaitNode(ctx context.Context, place preflight.Vantage, before nodeCert, d *Reenrollment) error {
+func (s *Session) awaitNode(ctx context.Context, place hop.Vantage, before nodeCert, d *Reenrollment) error {
 	// by the platform's clock, or by the node's last heartbeat if the platform sends no time
 	looked, restarted := false, time.Time{}
 	for {

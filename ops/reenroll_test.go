@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // canary is a token that no message may contain.
@@ -34,7 +34,7 @@ type toldVantage struct {
 	asked  int
 }
 
-func (v *toldVantage) Name() string { return preflight.Operator }
+func (v *toldVantage) Name() string { return hop.Operator }
 func (v *toldVantage) Close() error { return nil }
 func (v *toldVantage) Probe(context.Context, []diag.Request) []diag.Fact {
 	v.asked++

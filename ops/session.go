@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // Target is what a session is about. Every field but Node may be empty.
@@ -32,7 +33,7 @@ type Session struct {
 
 	site *Site
 	of   Target
-	env  preflight.Env
+	env  hop.Env
 }
 
 // Node returns a new session about a node, and about an allocation on it if given.
@@ -43,10 +44,10 @@ func (s *Site) Node(id, allocation string) *Session {
 // About is a new session.
 func (s *Site) About(t Target) *Session {
 	t.As = cmp.Or(t.As, "diag")
-	n := &Session{RunID: preflight.NewID("run"), Began: time.Now(), site: s, of: t}
-	n.env = preflight.Env{
-		Profile: s.Profile, Subject: preflight.NewSubject(s.Profile, t.Node, t.Host, t.Allocation, t.Session),
-		CorrelationID: preflight.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
+	n := &Session{RunID: walk.NewID("run"), Began: time.Now(), site: s, of: t}
+	n.env = hop.Env{
+		Profile: s.Profile, Subject: hop.NewSubject(s.Profile, t.Node, t.Host, t.Allocation, t.Session),
+		CorrelationID: walk.NewID(t.As), Token: s.Secrets.Token, Cookie: s.Secrets.Cookie, NodeCA: s.Secrets.NodeCA,
 		Hops: s.Hops, Scrub: func(text string) string { return scrub.Line(text, nil) },
 	}
 	n.env.Subject.CorrelationID = t.Correlation // the session's own requests have another id

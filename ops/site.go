@@ -9,7 +9,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -23,7 +24,7 @@ type Site struct {
 	Build   owned.Build // the helpers of this program's build; New clears it where Libexec chooses others
 	By      string      // who asks, for audits
 	// Hops is the chain of every walk; nil: the built-in one.
-	Hops *preflight.Hops
+	Hops *hop.Hops
 }
 
 // New returns s with the defaults of profile and chain.
@@ -32,7 +33,7 @@ func New(s Site) *Site {
 	if s.Libexec != "" {
 		s.Build = nil
 	}
-	s.Hops = cmp.Or(s.Hops, preflight.BuiltIn())
+	s.Hops = cmp.Or(s.Hops, hops.BuiltIn())
 	return &s
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
 
@@ -54,7 +54,7 @@ func unasked(err error) []chaos.Refusal {
 func (d *Drill) surveyMachine(ctx context.Context, a *chaos.Allocation, m *chaos.Machine) error {
 	site := d.Session.site
 	node := vantage.NewNode(site.machineConfig(*m))
-	defer places{preflight.Node: node}.close(ctx)
+	defer places{hop.Node: node}.close(ctx)
 	for range surveyRounds {
 		q := d.Scenario.Ask(site.Profile, d.Subject, a, *m)
 		if q.None() && !m.Now.IsZero() {

@@ -8,7 +8,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
@@ -18,8 +19,8 @@ import (
 func (s *Session) terminal(most time.Duration) drill.OpenTerminal {
 	return func(ctx context.Context, opened func()) (drill.End, error) {
 		t := s.Renew("drill")
-		here := vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: t.Began})
-		mint := preflight.MintTerminal(&t.env)
+		here := vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: t.Began})
+		mint := hops.MintTerminal(&t.env)
 		if mint.Op == "" {
 			return drill.End{}, errors.New("this platform mints no terminal token (mapping.paths.terminal_token)")
 		}
@@ -27,7 +28,7 @@ func (s *Session) terminal(most time.Duration) drill.OpenTerminal {
 		if !minted.Passed() {
 			return drill.End{}, fmt.Errorf("mint a terminal token: %s", factText(&minted))
 		}
-		open := preflight.OpenTerminal(&t.env, minted)
+		open := hops.OpenTerminal(&t.env, minted)
 		if open.Op == "" {
 			return drill.End{}, errors.New("the answer to the mint names no terminal")
 		}

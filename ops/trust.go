@@ -7,7 +7,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/trust"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // trustHops are the hops whose facts the explanation needs. None of them changes anything.
@@ -43,7 +44,7 @@ func (s *Session) Trust(ctx context.Context) (*trust.Report, error) {
 	r.Run = &diag.Run{
 		ID: s.RunID, CorrelationID: s.env.CorrelationID, StartedAt: diag.At(s.Began), EndedAt: diag.At(now),
 		DurationMS: diag.Measured(now.Sub(s.Began)), EndedBy: walked.Run.EndedBy, ToolVersion: s.site.Tool,
-		RulesVersion: preflight.RulesVersion,
+		RulesVersion: verdict.RulesVersion,
 	}
 	return r, nil
 }
@@ -52,7 +53,7 @@ func (s *Session) Trust(ctx context.Context) (*trust.Report, error) {
 func askTrust(ctx context.Context, at places, host bool, qs []trust.Question) []diag.Fact {
 	byPlace := map[string][]diag.Request{}
 	for _, q := range qs {
-		if q.From == preflight.Node && !host {
+		if q.From == hop.Node && !host {
 			continue
 		}
 		byPlace[q.From] = append(byPlace[q.From], q.Request)

@@ -4,7 +4,9 @@ import (
 	"context"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // WalkOptions are options of a walk. The zero value walks the whole chain without a terminal session, and neither
@@ -24,7 +26,7 @@ type WalkOptions struct {
 // Plan returns what a walk with these options does: which hops, from where, with which budgets, and what is left out
 // and why.
 func (s *Session) Plan(o WalkOptions) diag.Plan {
-	p := s.site.Hops.NewPlan(s.env.Profile, s.env.Subject, preflight.Options{
+	p := s.site.Hops.NewPlan(s.env.Profile, s.env.Subject, hop.Options{
 		Only: o.Only, Skip: o.Skip, Alone: o.alone, Session: o.Terminal, Watch: o.Watch,
 		Token: !s.env.Token.IsZero() || len(s.env.Profile.Auth.TokenCommand) > 0, SSH: s.env.Subject.NodeHost != "",
 	})
@@ -34,7 +36,7 @@ func (s *Session) Plan(o WalkOptions) diag.Plan {
 
 // Walk walks the chain until ctx ends, and returns its report in any case. observe gets the progress, from one
 // goroutine at a time; it may be nil.
-func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(preflight.Event)) *diag.Report {
+func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(walk.Event)) *diag.Report {
 	at := s.open()
 	defer at.close(ctx)
 	r := s.walk(ctx, at, o, observe)
@@ -45,15 +47,15 @@ func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(prefligh
 }
 
 // walk makes every complete walk. It may share its places with other requests.
-func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe func(preflight.Event)) *diag.Report {
-	j := &preflight.Job{
+func (s *Session) walk(ctx context.Context, at places, o WalkOptions, observe func(walk.Event)) *diag.Report {
+	j := &walk.Job{
 		Env: s.env, Plan: s.Plan(o), Vantages: at, RunID: s.RunID, Began: s.Began, Tool: s.site.Tool, Observe: observe,
 	}
 	j.Env.Subject, j.Env.ReadOnly, j.Env.ReusesVantage = s.Subject(), o.Watch, o.kept
 	if o.Memory != nil {
 		j.LastGood = o.Memory.lastGoodAt
 	}
-	return preflight.Run(ctx, j)
+	return walk.Run(ctx, j)
 }
 
 // ask walks some hops for their facts only, and judges them without the platform's evidence. It leaves out the parts of
@@ -67,7 +69,7 @@ func (s *Session) ask(ctx context.Context, at places, hops ...diag.HopID) *diag.
 	}
 	env, r := s.env, &diag.Report{Subject: s.Subject(), Plan: s.Plan(o)}
 	env.Subject = s.Subject()
-	r.Facts, r.Run.EndedBy = preflight.Walk(ctx, &env, r.Plan, at, nil)
-	preflight.Judge(s.site.Hops, r)
+	r.Facts, r.Run.EndedBy = walk.Walk(ctx, &env, r.Plan, at, nil)
+	verdict.Judge(s.site.Hops, r)
 	return r
 }

@@ -7,7 +7,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -16,18 +17,18 @@ func TestWalkOfAnOwnHop(t *testing.T) {
 	tier.NeedsHost(t)
 	platform, end := aPlatform()
 	defer end()
-	hop := preflight.Hop{
+	hop := hop.Hop{
 		ID: "x.example", Title: "the example service answers", Layer: diag.LayerRuntime, Budget: 5 * time.Second,
-		Steps: []preflight.Step{{
-			Name: "health", From: preflight.Operator, Timeout: time.Second,
-			Ask: func(e *preflight.Env, _ *preflight.Case) diag.Request {
+		Steps: []hop.Step{{
+			Name: "health", From: hop.Operator, Timeout: time.Second,
+			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpHTTP, Target: e.Profile.APIBase + "/health"}
 			},
 		}},
-		Judge: func(*preflight.Case) []diag.Finding { return nil },
-		Pass:  func(*preflight.Case) string { return "the example service answers" },
+		Judge: func(*hop.Case) []diag.Finding { return nil },
+		Pass:  func(*hop.Case) string { return "the example service answers" },
 	}
-	site := ops.New(ops.Site{Profile: platform.Profile, Secrets: platform.Secrets, Hops: preflight.WithOwn(hop)})
+	site := ops.New(ops.Site{Profile: platform.Profile, Secrets: platform.Secrets, Hops: hops.WithOwn(hop)})
 	r := site.Node("n1", "").Walk(t.Context(), ops.WalkOptions{Only: []diag.HopID{hop.ID}}, nil)
 	for _, h := range r.Hops {
 		if want := h.ID == hop.ID; (h.Status == diag.StatusPass) != want || (h.Status == diag.StatusSkipped) == want {

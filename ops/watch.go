@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
@@ -58,7 +59,7 @@ func (w *Watcher) once(ctx context.Context, o WalkOptions) *diag.Report {
 	}
 	r := s.walk(walking, w.at, o, nil)
 	w.at.walked()
-	if preflight.Unreached(r) {
+	if compare.Unreached(r) {
 		w.Close(ctx)
 	}
 	return r
@@ -85,7 +86,7 @@ func (w *Watcher) readSecrets(ctx context.Context) {
 
 // next begins another walk from the same places, without kept connections of this process.
 func (at places) next(began time.Time) {
-	at[preflight.Operator] = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: began})
+	at[hop.Operator] = vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: began})
 	for _, place := range at {
 		if n, ok := place.(interface{ Since(time.Time) }); ok {
 			n.Since(began)
@@ -94,4 +95,4 @@ func (at places) next(began time.Time) {
 }
 
 // walked ends a walk: it closes this process's own connections, and keeps the logins.
-func (at places) walked() { _ = at[preflight.Operator].Close() }
+func (at places) walked() { _ = at[hop.Operator].Close() }

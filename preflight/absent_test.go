@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -84,7 +88,7 @@ func (v *mappedOnly) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 }
 
 // walkWithout walks a healthy platform that lacks the named paths and fields.
-func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
+func walkWithout(t *testing.T, set []string, o hop.Options) *diag.Report {
 	e := testEnv()
 	for _, n := range set {
 		if _, path := e.Profile.Mapping.Paths[n]; path {
@@ -94,16 +98,16 @@ func walkWithout(t *testing.T, set []string, o Options) *diag.Report {
 		}
 	}
 	e.Subject.SessionID = "sess-0"
-	v := map[string]Vantage{}
-	for _, name := range []string{Operator, Node} {
+	v := map[string]hop.Vantage{}
+	for _, name := range []string{hop.Operator, hop.Node} {
 		v[name] = &mappedOnly{scripted{name: name}, t, set, e.Profile.Mapping}
 	}
-	plan := BuiltIn().NewPlan(e.Profile, e.Subject, o)
+	plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, o)
 	facts, ended := walkPlan(t, e, plan, v, nil)
-	Evidence(t.Context(), e, v[Operator])
+	walk.Evidence(t.Context(), e, v[hop.Operator])
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	return r
 }
 
@@ -114,8 +118,8 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	d := profile.DefaultMapping()
 	paths, fields := slices.Sorted(maps.Keys(d.Paths)), slices.Sorted(maps.Keys(d.Fields))
 	every := slices.Concat(paths, fields)
-	full := Options{Session: true, Token: true, SSH: true}
-	check := func(set []string, o Options) *diag.Report {
+	full := hop.Options{Session: true, Token: true, SSH: true}
+	check := func(set []string, o hop.Options) *diag.Report {
 		r := walkWithout(t, set, o)
 		if r.Verdict.Outcome == diag.OutcomeFail || r.Verdict.Blame != nil || r.Verdict.Reason != diag.ReasonNone {
 			t.Fatalf("without %v: %s, reason %s\n%s", set, r.Verdict.Outcome, r.Verdict.Reason, describe(r))
@@ -132,7 +136,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 			t.Errorf("without %s: %s\n%s", n, r.Verdict.Outcome, describe(r))
 		}
 		for _, id := range lacking[n] {
-			planned := (&Case{Plan: r.Plan}).planned(id)
+			planned := (&hop.Case{Plan: r.Plan}).Planned(id)
 			if plannedText := fmt.Sprint(planned.Skip, planned.Left, planned.Absent); !strings.Contains(plannedText, n) {
 				t.Errorf("without %s: the plan of %s says %s", n, id, plannedText)
 			}
@@ -151,7 +155,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	for range draws {
 		share := rng.Float64()
 		set := slices.DeleteFunc(slices.Clone(every), func(string) bool { return rng.Float64() > share })
-		o := Options{Session: rng.IntN(4) > 0, Token: rng.IntN(4) > 0, SSH: rng.IntN(4) > 0}
+		o := hop.Options{Session: rng.IntN(4) > 0, Token: rng.IntN(4) > 0, SSH: rng.IntN(4) > 0}
 		check(set, o)
 	}
 }
@@ -159,7 +163,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 // wanted returns, by path and field of the platform, the hops that need it for a step or a judgement.
 func wanted() map[string][]diag.HopID {
 	out := map[string][]diag.HopID{}
-	for _, h := range BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		names := slices.Clone(h.Fields)
 		for _, s := range h.Steps {
 			names = append(append(names, s.Paths...), s.Fields...)
@@ -180,7 +184,7 @@ func TestTokenAcceptedByNobody(t *testing.T) {
 		if set != "" {
 			away = []string{set}
 		}
-		h := hopOf(walkWithout(t, away, Options{Session: true, Token: true, SSH: true}), diag.HopControlPlaneAccess)
+		h := hopOf(walkWithout(t, away, hop.Options{Session: true, Token: true, SSH: true}), diag.HopControlPlaneAccess)
 		if h.Status != diag.StatusPass || !strings.Contains(h.Text, want) ||
 			(set == profile.PathTrust && strings.Contains(h.Text, "accepted")) {
 			t.Errorf("without %q: %s %s", set, h.Status, h.Text)

@@ -16,6 +16,10 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // recordings returns all recorded walks, judged by today's rules.
@@ -36,7 +40,7 @@ func recordings(t *testing.T) map[string]*diag.Report {
 			if err := json.Unmarshal(data, &r); err != nil {
 				t.Fatal(err)
 			}
-			again, err := Replay(BuiltIn(), &r)
+			again, err := verdict.Replay(hops.BuiltIn(), &r)
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
@@ -105,7 +109,7 @@ func masked(t testing.TB, healthyFacts []diag.Fact, broken map[string]func(*diag
 		}
 		r.Facts = append(r.Facts, again)
 	}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	return r
 }
 
@@ -131,7 +135,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 			}
 			if rng.IntN(3) == 0 { // requests to one endpoint mostly break together
 				for _, k := range base {
-					if k.Vantage == f.Vantage && hostPortOf(target(&k)) != "" && hostPortOf(target(&k)) == hostPortOf(target(&f)) {
+					if k.Vantage == f.Vantage && hop.HostPortOf(reading.Target(&k)) != "" && hop.HostPortOf(reading.Target(&k)) == hop.HostPortOf(reading.Target(&f)) {
 						broken[k.ID] = b.do
 					}
 				}
@@ -145,7 +149,7 @@ func drawn(t *testing.T, n int) map[string]*diag.Report {
 		for _, id := range slices.Sorted(maps.Keys(broken)) { // a counter-probe mostly gets the result of its probe
 			do := broken[id]
 			if rng.IntN(3) > 0 {
-				for _, k := range []string{counterPinned, counterHostView, counterFromOperator, counterProfileURL} {
+				for _, k := range []string{reading.CounterPinned, reading.CounterHostView, reading.CounterFromOperator, reading.CounterProfileURL} {
 					broken[id+"~"+k] = do
 				}
 				name += id + " for all; "
@@ -256,10 +260,10 @@ var conclusions = []struct {
 }{
 	{"the control plane is at fault", func(r *diag.Report, _ *diag.Fact) string {
 		return firstFact(r, func(f *diag.Fact) bool {
-			node := (f.Vantage == Node && strings.HasPrefix(f.ID, "node_runtime_api_reachability/") &&
-				!strings.Contains(f.ID, "~other-listener") && (f.Failure == diag.OK || inPhase(f, "mtls"))) || // of the API
+			node := (f.Vantage == hop.Node && strings.HasPrefix(f.ID, "node_runtime_api_reachability/") &&
+				!strings.Contains(f.ID, "~other-listener") && (f.Failure == diag.OK || reading.InPhase(f, "mtls"))) || // of the API
 				(f.ID == "node_recovery_status/task_wait" && f.HTTP != nil && f.HTTP.Status > 0 && f.HTTP.Status < 500)
-			return node || (f.Vantage == Operator && f.Failure == diag.OK && strings.HasPrefix(f.Request.Target, "https://api."))
+			return node || (f.Vantage == hop.Operator && f.Failure == diag.OK && strings.HasPrefix(f.Request.Target, "https://api."))
 		})
 	}},
 	{"on the operator's network path", func(_ *diag.Report, f *diag.Fact) string {
@@ -268,10 +272,10 @@ var conclusions = []struct {
 		}
 		return ""
 	}},
-	{"on this node's path", sameEndpointPasses(Node)},
-	{"the fault is not this node's", sameEndpointPasses(Operator)},
+	{"on this node's path", sameEndpointPasses(hop.Node)},
+	{"the fault is not this node's", sameEndpointPasses(hop.Operator)},
 	{"the machine or its network", func(r *diag.Report, _ *diag.Fact) string {
-		return firstFact(r, func(f *diag.Fact) bool { return f.Vantage == Node && f.Failure == diag.OK && !f.Empty() })
+		return firstFact(r, func(f *diag.Fact) bool { return f.Vantage == hop.Node && f.Failure == diag.OK && !f.Empty() })
 	}},
 	{"so it is not down", func(r *diag.Report, _ *diag.Fact) string {
 		if st := byID(r.Hops)[diag.HopNodeHeartbeat].Status; st != diag.StatusPass && st != diag.StatusWarn {
@@ -281,12 +285,12 @@ var conclusions = []struct {
 	}},
 	{"so no stream arrived", func(r *diag.Report, _ *diag.Fact) string {
 		return firstFact(r, func(f *diag.Fact) bool {
-			return f.ID == "node_terminal_reachability/stream" && (f.Failure == diag.OK || code(f) == "session_not_found")
+			return f.ID == "node_terminal_reachability/stream" && (f.Failure == diag.OK || reading.Code(f) == "session_not_found")
 		})
 	}},
 	{"the listener answers", func(r *diag.Report, f *diag.Fact) string {
 		reach := firstFact(r, func(k *diag.Fact) bool {
-			return k.ID == "node_runtime_api_reachability/reach" && (k.Failure == diag.OK || k.HTTP != nil || inPhase(k, "mtls"))
+			return k.ID == "node_runtime_api_reachability/reach" && (k.Failure == diag.OK || k.HTTP != nil || reading.InPhase(k, "mtls"))
 		})
 		if reach == "" && (f.HTTP == nil || f.HTTP.Status == 0) {
 			return "nothing says that it answers"
@@ -307,8 +311,8 @@ func firstFact(r *diag.Report, is func(*diag.Fact) bool) string {
 func sameEndpointPasses(vantage string) func(*diag.Report, *diag.Fact) string {
 	return func(r *diag.Report, f *diag.Fact) string {
 		return firstFact(r, func(k *diag.Fact) bool {
-			return k.Vantage == vantage && k.Failure == diag.OK && !strings.Contains(k.ID, "~") && hostPortOf(target(k)) != "" &&
-				hostPortOf(target(k)) == hostPortOf(target(f))
+			return k.Vantage == vantage && k.Failure == diag.OK && !strings.Contains(k.ID, "~") && hop.HostPortOf(reading.Target(k)) != "" &&
+				hop.HostPortOf(reading.Target(k)) == hop.HostPortOf(reading.Target(f))
 		})
 	}
 }
@@ -383,7 +387,7 @@ func TestClaimsAreInTheirTable(t *testing.T) {
 }
 
 // needsBySteps returns the hops that any step of a hop needs, directly or through others, and the hops in its Behind.
-func needsBySteps(chain []Hop, id diag.HopID) []diag.HopID {
+func needsBySteps(chain []hop.Hop, id diag.HopID) []diag.HopID {
 	var all []diag.HopID
 	next := []diag.HopID{id}
 	for len(next) > 0 {
@@ -408,22 +412,22 @@ func needsBySteps(chain []Hop, id diag.HopID) []diag.HopID {
 // explain it, gives no answer. The blame is never a hop with a need that gave no answer, and a missing answer is never
 // a fail.
 func TestSilenceOfANeedIsNoBlameOfWhatNeedsIt(t *testing.T) {
-	chain := BuiltIn().List()
+	chain := hops.BuiltIn().List()
 	base := walkWith(t, nil).Facts
 	silences := []string{"http timeout", "timeout", "503"}
 	masks, silentBlames := 0, 0
 	for i, broke := range base {
-		hop, _, _ := strings.Cut(broke.ID, "/")
+		of, _, _ := strings.Cut(broke.ID, "/")
 		if broke.SSH != nil || (testing.Short() && i%6 != 0) { // the race detector's run: the code is the same
 			continue
 		}
-		needs := needsBySteps(chain, diag.HopID(hop))
-		may := append(append(slices.Clone(needs), closure(chain, diag.HopID(hop))...),
-			hopIn(chain, diag.HopID(hop)).Behind...)
+		needs := needsBySteps(chain, diag.HopID(of))
+		may := append(append(slices.Clone(needs), hop.Closure(chain, diag.HopID(of))...),
+			hop.In(chain, diag.HopID(of)).Behind...)
 		for _, b := range breaks {
 			for _, quiet := range base {
 				by, _, _ := strings.Cut(quiet.ID, "/")
-				if by == hop || quiet.SSH != nil || !slices.Contains(may, diag.HopID(by)) {
+				if by == of || quiet.SSH != nil || !slices.Contains(may, diag.HopID(by)) {
 					continue
 				}
 				for _, s := range breaks {
@@ -447,7 +451,7 @@ func TestSilenceOfANeedIsNoBlameOfWhatNeedsIt(t *testing.T) {
 }
 
 // checkSilence reports whether the verdict blames a hop that gave no answer.
-func checkSilence(t *testing.T, name string, chain []Hop, r *diag.Report, quiet string) bool {
+func checkSilence(t *testing.T, name string, chain []hop.Hop, r *diag.Report, quiet string) bool {
 	t.Helper()
 	v, hops := r.Verdict, byID(r.Hops)
 	by, _, _ := strings.Cut(quiet, "/")

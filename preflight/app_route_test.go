@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // leftOfApp returns the steps of hop 17 that the plan leaves out, with the reasons.
 func leftOfApp(p profile.Profile) map[string]string {
-	plan := BuiltIn().NewPlan(p, NewSubject(p, "node-1", "", "alloc-1", ""), Options{Session: true, Token: true, SSH: true})
-	return (&Case{Plan: plan}).planned(diag.HopAppUserRoute).Left
+	plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "", "alloc-1", ""), hop.Options{Session: true, Token: true, SSH: true})
+	return (&hop.Case{Plan: plan}).Planned(diag.HopAppUserRoute).Left
 }
 
 // TestAppStepsAreAskedFor: a step about something that is not known of the workload is left out, with the reason in the
@@ -23,10 +26,10 @@ func TestAppStepsAreAskedFor(t *testing.T) {
 		t.Errorf("left out: %v", left)
 	}
 	p.App, p.PlatformSSH = profile.App{}, profile.SSH{}
-	p.Mapping.Fields[fieldWebsocket] = profile.Absent
+	p.Mapping.Fields[hop.FieldWebsocket] = profile.Absent
 	left := leftOfApp(p)
-	for step, why := range map[string]string{stepUpgrade: "app.websocket", stepHeaders: "app.injected_headers",
-		stepEndpoint: "platform_ssh.host"} {
+	for step, why := range map[string]string{hops.StepUpgrade: "app.websocket", hops.StepHeaders: "app.injected_headers",
+		hops.StepEndpoint: "platform_ssh.host"} {
 		if !strings.Contains(left[step], why) {
 			t.Errorf("%s: %q", step, left[step])
 		}
@@ -36,7 +39,7 @@ func TestAppStepsAreAskedFor(t *testing.T) {
 // TestAppRoute has the results of a browser's requests to a workload. Only a route that fails behind its edge is worth
 // a login on the platform's host.
 func TestAppRoute(t *testing.T) {
-	const hop = "app_user_route/"
+	const of = "app_user_route/"
 	refused := func(f *diag.Fact) {
 		f.Failure, f.Phase = diag.WSUpgradeRejected, "ws"
 		f.WS, f.HTTP = &diag.WSFacts{Status: 200}, &diag.HTTPFacts{Status: 200}
@@ -46,7 +49,7 @@ func TestAppRoute(t *testing.T) {
 	}
 	names := func(list string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
-			f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{fieldHeaderNames: list}}
+			f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{hops.FieldHeaderNames: list}}
 		}
 	}
 	status := func(code int) func(*diag.Fact) {
@@ -65,24 +68,24 @@ func TestAppRoute(t *testing.T) {
 	}{
 		"all is well": {nil, diag.StatusPass,
 			"takes a WebSocket, and has the edge's headers: X-Forwarded-Proto"},
-		"an edge without upgrade": {answers{hop + stepUpgrade: refused}, diag.StatusFail,
+		"an edge without upgrade": {answers{of + hops.StepUpgrade: refused}, diag.StatusFail,
 			"https://a.apps.test answers HTTP 200, and refuses the WebSocket upgrade of /ws"},
-		"a login before it": {answers{hop + stepUpgrade: login}, diag.StatusInconclusive,
+		"a login before it": {answers{of + hops.StepUpgrade: login}, diag.StatusInconclusive,
 			"login before the WebSocket upgrade"},
-		"a header that is missing": {answers{hop + stepHeaders: names(`["Host"]`)}, diag.StatusFail,
+		"a header that is missing": {answers{of + hops.StepHeaders: names(`["Host"]`)}, diag.StatusFail,
 			"the workload received no X-Forwarded-Proto, which the edge has to inject"},
-		"a workload that lists nothing": {answers{hop + stepHeaders: names("")}, diag.StatusInconclusive,
+		"a workload that lists nothing": {answers{of + hops.StepHeaders: names("")}, diag.StatusInconclusive,
 			"lists no header names"},
-		"a page that is not there": {answers{hop + stepHeaders: status(404)}, diag.StatusInconclusive,
+		"a page that is not there": {answers{of + hops.StepHeaders: status(404)}, diag.StatusInconclusive,
 			"could not be read"},
-		"a route that fails at the edge": {answers{hop + stepRoute: status(502)}, diag.StatusFail,
+		"a route that fails at the edge": {answers{of + hop.StepRoute: status(502)}, diag.StatusFail,
 			"the workload's endpoint 192.0.2.101:8888 answers the platform's host"},
-		"a route that fails behind it": {answers{hop + stepRoute: status(502), hop + stepEndpoint: unreached},
+		"a route that fails behind it": {answers{of + hop.StepRoute: status(502), of + hops.StepEndpoint: unreached},
 			diag.StatusFail, "the workload's endpoint 192.0.2.101:8888 does not answer the platform's host either: " +
 				"tcp_timeout in tcp (192.0.2.101:8888) after 3 ms; the port answers on the node itself, so the fault is between"},
-		"a fault before the edge": {answers{hop + stepRoute: failWith(diag.TCPTimeout, "tcp")},
+		"a fault before the edge": {answers{of + hop.StepRoute: failWith(diag.TCPTimeout, "tcp")},
 			diag.StatusFail, "fails: tcp_timeout"},
-		"a platform that could not say so": {answers{hop + stepRoute: status(502), hop + stepEndpoint: lostWay},
+		"a platform that could not say so": {answers{of + hop.StepRoute: status(502), of + hops.StepEndpoint: lostWay},
 			diag.StatusFail, "fails: http_edge_page"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +94,7 @@ func TestAppRoute(t *testing.T) {
 			if h.Status != c.want || !strings.Contains(h.Text+h.Because, c.text) {
 				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
 			}
-			asked := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == hop+stepEndpoint })
+			asked := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == of+hops.StepEndpoint })
 			if want := strings.HasPrefix(name, "a route") || strings.HasPrefix(name, "a platform"); asked != want {
 				t.Errorf("the workload's endpoint was asked: %v, want %v", asked, want)
 			}
@@ -121,7 +124,7 @@ func TestPortOfAnother(t *testing.T) {
 	refused := func(f *diag.Fact) {
 		f.Failure, f.Phase, f.WS = diag.WSUpgradeRejected, "ws", &diag.WSFacts{Status: 200}
 	}
-	const upgrade = "app_user_route/" + stepUpgrade
+	const upgrade = "app_user_route/" + hops.StepUpgrade
 	other := heldBy("perl", "other.service")
 	for name, c := range map[string]struct {
 		answers     answers
@@ -172,14 +175,14 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		"/api/ws": "https://a.apps.test/api/ws"} {
 		e := testEnv()
 		e.Profile.App.Websocket = ""
-		e.Subject = NewSubject(e.Profile, "node-1", "", "alloc-1", "")
-		declared := answers{"allocation_binding/allocation": setField(fieldWebsocket, word)}
-		vantages := map[string]Vantage{}
-		for _, v := range []string{Operator, Node, Platform} {
+		e.Subject = hop.NewSubject(e.Profile, "node-1", "", "alloc-1", "")
+		declared := answers{"allocation_binding/allocation": setField(hop.FieldWebsocket, word)}
+		vantages := map[string]hop.Vantage{}
+		for _, v := range []string{hop.Operator, hop.Node, hop.Platform} {
 			vantages[v] = &scripted{name: v, answers: declared}
 		}
 		facts, ended := walkPlan(t, e, testPlan(e), vantages, nil)
-		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+stepUpgrade })
+		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+hops.StepUpgrade })
 		got := ""
 		if i >= 0 {
 			got = facts[i].Request.Target
@@ -187,7 +190,7 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: asked %q, want %q", word, got, want)
 		}
-		hops := assess(BuiltIn().List(), BuiltIn().NewCase(e.Subject, testPlan(e), ended, facts))
+		hops := verdict.Assess(hops.BuiltIn().List(), hops.BuiltIn().NewCase(e.Subject, testPlan(e), ended, facts))
 		if h := byID(hops)[diag.HopAppUserRoute]; h.Status != diag.StatusPass {
 			t.Errorf("%q: %s %s", word, h.Status, h.Because)
 		}

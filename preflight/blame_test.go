@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 type answers = map[string]func(*diag.Fact)
@@ -253,7 +257,7 @@ func TestBlame(t *testing.T) {
 			}
 			for _, h := range r.Hops {
 				of := func(o diag.Blame) bool { return slices.Contains(o.Symptoms, h.ID) }
-				if failed(h) && h.ID != v.Blame.Hop && !slices.Contains(others, h.ID) && !slices.Contains(v.Symptoms, h.ID) &&
+				if verdict.Failed(h) && h.ID != v.Blame.Hop && !slices.Contains(others, h.ID) && !slices.Contains(v.Symptoms, h.ID) &&
 					!slices.ContainsFunc(v.OtherFindings, of) {
 					t.Errorf("%s fails, and is neither a finding nor a symptom\n%s", h.ID, describe(r))
 				}
@@ -303,7 +307,7 @@ func replaysToItself(t *testing.T, r *diag.Report) {
 	if err := json.Unmarshal(first, &read); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Replay(BuiltIn(), &read)
+	again, err := verdict.Replay(hops.BuiltIn(), &read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +336,7 @@ func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 		spoil(&proof)
 		bad := *r
 		bad.Verdict.Proof = &proof
-		if _, err := Replay(BuiltIn(), &bad); err == nil || !strings.Contains(err.Error(), "proof") {
+		if _, err := verdict.Replay(hops.BuiltIn(), &bad); err == nil || !strings.Contains(err.Error(), "proof") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -349,7 +353,7 @@ func FuzzReplay(f *testing.F) {
 			return
 		}
 		r.Verdict = diag.Verdict{} // another test covers a forged proof
-		once, err := Replay(BuiltIn(), &r)
+		once, err := verdict.Replay(hops.BuiltIn(), &r)
 		if err != nil {
 			return
 		}
@@ -361,7 +365,7 @@ func FuzzReplay(f *testing.F) {
 		if err := json.Unmarshal(a, &back); err != nil {
 			t.Fatalf("a judged report cannot be read: %v", err)
 		}
-		twice, err := Replay(BuiltIn(), &back)
+		twice, err := verdict.Replay(hops.BuiltIn(), &back)
 		if err != nil {
 			t.Fatalf("a judged report is refused: %v", err)
 		}
@@ -377,15 +381,15 @@ func FuzzReplay(f *testing.F) {
 
 func walkSeed(f *testing.F) []byte {
 	e := testEnv()
-	v := map[string]Vantage{
-		Operator: &scripted{name: Operator, answers: silentAgent()},
-		Node:     &scripted{name: Node, answers: answers{"node_readiness/process": unitDown}},
+	v := map[string]hop.Vantage{
+		hop.Operator: &scripted{name: hop.Operator, answers: silentAgent()},
+		hop.Node:     &scripted{name: hop.Node, answers: answers{"node_readiness/process": unitDown}},
 	}
 	plan := testPlan(e)
-	facts, ended := Walk(context.Background(), e, plan, v, nil)
+	facts, ended := walk.Walk(context.Background(), e, plan, v, nil)
 	r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{EndedBy: ended}}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	b, err := json.Marshal(r)
 	if err != nil {
 		f.Fatal(err)

@@ -7,6 +7,9 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/classify"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 const recordFact = "node_recovery_status/host_record"
@@ -40,11 +43,11 @@ func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 		r := walkWith(t, map[string]func(*diag.Fact){
 			recordFact: func(f *diag.Fact) { f.Failure, f.Phase, f.Record = word, "read", nil },
 		})
-		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepHostRecord); r.Verdict.Outcome != diag.OutcomePass ||
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, hop.StepHostRecord); r.Verdict.Outcome != diag.OutcomePass ||
 			s.Status != diag.StatusSkipped {
 			t.Errorf("%s: outcome %s, step %s %s", word, r.Verdict.Outcome, s.Status, s.Because)
 		}
-		if s := stepOf(r, diag.HopNodeRecoveryStatus, stepClassifier); s.Status != diag.StatusPass ||
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, hops.StepClassifier); s.Status != diag.StatusPass ||
 			r.Classification == nil || r.Classification.Reason != diag.ReasonNone {
 			t.Errorf("%s: classifier %s, %+v", word, s.Status, r.Classification)
 		}
@@ -55,9 +58,9 @@ func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 func TestAPlatformWithoutRecordsIsNotAskedForThem(t *testing.T) {
 	p := testProfile()
 	p.Mapping.Record = new(bool)
-	plan := BuiltIn().NewPlan(p, NewSubject(p, "node-1", "", "", ""), Options{Token: true, SSH: true})
+	plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "", "", ""), hop.Options{Token: true, SSH: true})
 	for _, h := range plan.Hops {
-		if h.ID == diag.HopNodeRecoveryStatus && h.Left[stepHostRecord] == "" {
+		if h.ID == diag.HopNodeRecoveryStatus && h.Left[hop.StepHostRecord] == "" {
 			t.Errorf("host_record is planned: %v", h.Left)
 		}
 	}
@@ -162,10 +165,10 @@ func TestTokenState(t *testing.T) {
 		heartbeat := diag.Fact{ID: "node_heartbeat/read_model",
 			HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
 		env := diag.Fact{
-			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{envToken}},
-			Env: &diag.EnvFacts{Secret: map[string]string{envToken: c.held}},
+			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{world.EnvToken}},
+			Env: &diag.EnvFacts{Secret: map[string]string{world.EnvToken: c.held}},
 		}
-		if got := tokenState(BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
+		if got := world.TokenState(hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
 			[]diag.Fact{heartbeat, env})); got != c.want {
 			t.Errorf("issued %q, held %q: %q, want %q", c.issued, c.held, got, c.want)
 		}

@@ -5,12 +5,15 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // TestConfined has agents that their own unit keeps from the network, and agents that only look like it.
 func TestConfined(t *testing.T) {
-	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
-	stream := factID(diag.HopNodeTerminalReachability, stepStream)
+	process, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
+	stream := hop.FactID(diag.HopNodeTerminalReachability, hop.StepStream)
 	unit := func(k diag.Confinement) func(*diag.Fact) {
 		return func(f *diag.Fact) { f.Unit.Confined = &k }
 	}
@@ -86,11 +89,11 @@ func TestConfined(t *testing.T) {
 		{"addresses, and a proxy", with(silentAgent(), answers{process: unit(proxied), reach: connected}), "", false},
 		{"addresses, and the agent is heard", answers{process: unit(ipDeny), reach: connected}, "", false},
 		{"addresses, and its last contact is young", with(silentAgent(), answers{process: unit(ipDeny), reach: connected,
-			factID(diag.HopNodeHeartbeat, stepReadModel): func(*diag.Fact) {}}), "IPAddressDeny", false},
+			hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel): func(*diag.Fact) {}}), "IPAddressDeny", false},
 		{"addresses, and the no-op was the last that an ended agent asked for",
 			with(silentAgent(), answers{process: unit(ipDeny), reach: connected,
-				factID(diag.HopNodeHeartbeat, stepReadModel): func(*diag.Fact) {},
-				factID(diag.HopNodeTaskRoundtrip, stepTask): func(f *diag.Fact) {
+				hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel): func(*diag.Fact) {},
+				hop.FactID(diag.HopNodeTaskRoundtrip, hop.StepTask): func(f *diag.Fact) {
 					nobodyClaims(f)
 					f.HTTP.Fields["task.status"], f.HTTP.Fields["task.claimed_at"] = "dispatched", "2026-01-02T12:00:00Z"
 				}}), "IPAddressDeny", false},
@@ -121,7 +124,7 @@ func TestConfined(t *testing.T) {
 // TestNetworkOfTheSteps: steps inspect packet filter, routes and sockets in the network namespace that the finding is
 // about, and in no other.
 func TestNetworkOfTheSteps(t *testing.T) {
-	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
+	process, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
 	const inAgents = " -- nsenter -t 4242 -n "
 	own := func(f *diag.Fact) {
 		f.Unit.PID, f.Unit.Confined = 4242, &diag.Confinement{OwnNetwork: true, NetworkPath: "/run/netns/x"}
@@ -129,7 +132,7 @@ func TestNetworkOfTheSteps(t *testing.T) {
 	inside := func(change func(*diag.Fact)) func(*diag.Fact) {
 		return func(f *diag.Fact) {
 			change(f)
-			f.OwnNetwork, f.AgentView = true, viewEntered
+			f.OwnNetwork, f.AgentView = true, world.ViewEntered
 		}
 	}
 	filter := diag.DenialFacts{PacketFilters: []string{"nft inet x out: policy drop"}, Seccomp: "off"}
@@ -177,8 +180,8 @@ func TestNetworkOfTheSteps(t *testing.T) {
 func TestConfinedFromTheTerminalAlone(t *testing.T) {
 	k := diag.Confinement{IPDeny: []string{"192.0.2.10/32"}, CgroupFilters: []string{"egress"}}
 	world := answers{
-		factID(diag.HopNodeReadiness, stepProcess): func(f *diag.Fact) { f.Unit.Confined = &k },
-		factID(diag.HopNodeTerminalReachability, stepStream): func(f *diag.Fact) {
+		hop.FactID(diag.HopNodeReadiness, hop.StepProcess): func(f *diag.Fact) { f.Unit.Confined = &k },
+		hop.FactID(diag.HopNodeTerminalReachability, hop.StepStream): func(f *diag.Fact) {
 			f.TCP = &diag.TCPFacts{Remote: "192.0.2.10:18443"}
 		},
 	}
@@ -195,10 +198,10 @@ func TestConfinedFromTheTerminalAlone(t *testing.T) {
 // TestNetworkThatIsNotEntered: a login that may not enter the agent's network has not seen it pass.
 func TestNetworkThatIsNotEntered(t *testing.T) {
 	world := answers{
-		factID(diag.HopNodeReadiness, stepProcess): func(f *diag.Fact) {
+		hop.FactID(diag.HopNodeReadiness, hop.StepProcess): func(f *diag.Fact) {
 			f.Unit.Confined = &diag.Confinement{PrivateNetwork: true}
 		},
-		factID(diag.HopNodeRuntimeAPI, stepReach): func(f *diag.Fact) { f.AgentView = "not permitted" },
+		hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach): func(f *diag.Fact) { f.AgentView = "not permitted" },
 	}
 	r := walkWith(t, with(silentAgent(), world))
 	if h := hopOf(r, diag.HopNodeRuntimeAPI); h.Status != diag.StatusInconclusive ||
@@ -213,7 +216,7 @@ func TestNetworkThatIsNotEntered(t *testing.T) {
 // TestWorkloadIsTheMachines: the agent's namespaces do not affect the probe of the workload's port.
 func TestWorkloadIsTheMachines(t *testing.T) {
 	for _, f := range walkWith(t, nil).Facts {
-		if f.ID == factID(diag.HopAppRuntimeLiveness, stepPort) && f.Request.View != diag.ViewHost {
+		if f.ID == hop.FactID(diag.HopAppRuntimeLiveness, hop.StepPort) && f.Request.View != diag.ViewHost {
 			t.Errorf("the workload's port is asked for with the view %q", f.Request.View)
 		}
 	}
@@ -222,8 +225,8 @@ func TestWorkloadIsTheMachines(t *testing.T) {
 // TestFactsOfTheAgentsNetwork: a text names the network namespace in which its fact was measured, the agent's or the
 // machine's.
 func TestFactsOfTheAgentsNetwork(t *testing.T) {
-	process, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRuntimeAPI, stepReach)
-	wait := factID(diag.HopNodeRecoveryStatus, stepTaskWait)
+	process, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
+	wait := hop.FactID(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
 	unit := func(k diag.Confinement) func(*diag.Fact) {
 		return func(f *diag.Fact) { f.Unit.Confined = &k }
 	}
@@ -231,7 +234,7 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	inside := func(change func(*diag.Fact)) func(*diag.Fact) {
 		return func(f *diag.Fact) {
 			change(f)
-			f.OwnNetwork, f.AgentView = true, viewEntered
+			f.OwnNetwork, f.AgentView = true, world.ViewEntered
 		}
 	}
 	drifted := allOf(setField("node.private_ip", "192.0.2.101"), setField("node.agent_addresses", `["10.200.0.2"]`),
@@ -271,9 +274,9 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 
 	silent := inside(failWith(diag.TCPTimeout, "tcp"))
 	noAPI := failWith(diag.TCPTimeout, "tcp")
-	r = walkWith(t, answers{process: own, reach: silent, reach + "~" + counterPinned: silent,
-		reach + "~" + counterFromOperator: noAPI, reach + "~" + counterHostView: silent,
-		factID(diag.HopControlPlaneAccess, stepHealthz): noAPI, factID(diag.HopControlPlaneAccess, stepAuth): noAPI})
+	r = walkWith(t, answers{process: own, reach: silent, reach + "~" + reading.CounterPinned: silent,
+		reach + "~" + reading.CounterFromOperator: noAPI, reach + "~" + reading.CounterHostView: silent,
+		hop.FactID(diag.HopControlPlaneAccess, hop.StepHealthz): noAPI, hop.FactID(diag.HopControlPlaneAccess, hop.StepAuth): noAPI})
 	if b := r.Verdict.Blame; b == nil || !strings.HasSuffix(b.Text, "or on the operator's network path") {
 		t.Errorf("the node's API answers in the machine's network: %+v", b)
 	}
@@ -282,9 +285,9 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 		f.Unit.Listening = []string{"0.0.0.0:8888"}
 		own(f)
 	}
-	r = walkWith(t, answers{factID(diag.HopAppRuntimeLiveness, stepUnit): served,
-		factID(diag.HopAppRuntimeLiveness, stepPort): failWith(diag.TCPRefused, "tcp"),
-		factID(diag.HopAppUserRoute, stepRoute):      failWith(diag.HTTPEdgePage, "http")})
+	r = walkWith(t, answers{hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit): served,
+		hop.FactID(diag.HopAppRuntimeLiveness, hop.StepPort): failWith(diag.TCPRefused, "tcp"),
+		hop.FactID(diag.HopAppUserRoute, hop.StepRoute):      failWith(diag.HTTPEdgePage, "http")})
 	if h := hopOf(r, diag.HopAppRuntimeLiveness); h.Status != diag.StatusFail ||
 		!strings.Contains(h.Text, "app.service runs in its own network namespace") {
 		t.Errorf("a workload that listens in a network of its own: %s %s", h.Status, h.Text)

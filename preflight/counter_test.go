@@ -4,13 +4,17 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // TestPinIsOfTheEndpoint: one name may have two listeners at two addresses, and the endpoint decides which one is
 // pinned.
 func TestPinIsOfTheEndpoint(t *testing.T) {
-	e := &Env{Profile: profile.Profile{
+	e := &hop.Env{Profile: profile.Profile{
 		TerminalBase: "https://term.test", TerminalResolveAddress: "192.0.2.1",
 		NodeTerminalURL: "https://term.test:18443", NodeTerminalResolveAddress: "192.0.2.2",
 		APIBase: "https://api.test", // nothing is known of it
@@ -25,7 +29,7 @@ func TestPinIsOfTheEndpoint(t *testing.T) {
 		"":                                        "",
 	} {
 		for range 20 {
-			if got := pinFor(e, &diag.Fact{Request: diag.Request{Target: target}}); got != want {
+			if got := reading.PinFor(e, &diag.Fact{Request: diag.Request{Target: target}}); got != want {
 				t.Fatalf("%q is pinned to %q, want %q", target, got, want)
 			}
 		}
@@ -37,14 +41,14 @@ func TestPlaceholdersAreTheProfiles(t *testing.T) {
 	p := profile.Profile{Agent: profile.Agent{
 		Unit: "agent.service", EnvFile: "/srv/env", Dir: "/srv/agent/", Binary: "/srv/bin/agent", Record: "/srv/record",
 	}}
-	vars := placeholders(BuiltIn().NewCase(NewSubject(p, "node-1", "", "", ""), diag.Plan{}, diag.EndedCompleted, nil))
+	vars := verdict.Placeholders(hops.BuiltIn().NewCase(hop.NewSubject(p, "node-1", "", "", ""), diag.Plan{}, diag.EndedCompleted, nil))
 	got, _ := diag.FillCommand("ls {unit} {env_file} {ca_bundle} {cert} {key} {binary} {diag_dir}", vars)
 	want := "ls agent.service /srv/env /srv/agent/ca-bundle.crt /srv/agent/cert.pem /srv/agent/key.pem /srv/bin/agent " +
 		"/srv/record"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for name := range placeholderRows {
+	for name := range verdict.PlaceholderRows {
 		if got, _ := diag.FillCommand("{"+name+"}", vars); got == "{"+name+"}" {
 			t.Errorf("no template can name %s", name)
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // stamp returns a time of the fixture's day.
@@ -179,7 +181,7 @@ func TestCuts(t *testing.T) {
 			if h := hopOf(r, diag.HopTerminalStartup); h.Status != diag.StatusInconclusive {
 				t.Errorf("the shell is %s: %s", h.Status, h.Text)
 			}
-			if _, err := Replay(BuiltIn(), r); err != nil {
+			if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 				t.Error(err)
 			}
 		})
@@ -215,7 +217,7 @@ func TestNoShellIsBlamedForItsAgentsRestart(t *testing.T) {
 					!strings.Contains(h.Because, "walk again")) {
 					t.Errorf("%s: %s", h.Status, h.Because)
 				}
-				if _, err := Replay(BuiltIn(), r); err != nil {
+				if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 					t.Error(err)
 				}
 			})

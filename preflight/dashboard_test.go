@@ -4,19 +4,22 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // walkPart walks the hops of only, as --only does, against scripted vantages; session opens a session.
 func walkPart(t *testing.T, session bool, only []diag.HopID, answers map[string]func(*diag.Fact)) *diag.Report {
 	t.Helper()
 	e := testEnv()
-	vantages := map[string]Vantage{Operator: &scripted{name: Operator, answers: answers},
-		Node: &scripted{name: Node, answers: answers}}
-	plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Session: session, Token: true, SSH: true, Only: only})
+	vantages := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: answers},
+		hop.Node: &scripted{name: hop.Node, answers: answers}}
+	plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, hop.Options{Session: session, Token: true, SSH: true, Only: only})
 	facts, ended := walkPlan(t, e, plan, vantages, nil)
 	r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{EndedBy: ended, EndedAt: diag.At(noon)}}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	return r
 }
 

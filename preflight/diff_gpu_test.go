@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // withGPUs returns a walk of a node with eight GPUs.
@@ -26,7 +28,7 @@ func withGPUs(t *testing.T, change func(*diag.GPUFacts)) *diag.Report {
 	}
 	return changed(t, func(r *diag.Report) {
 		r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.GPU != nil })
-		r.Facts = append(r.Facts, diag.Fact{ID: factID(diag.HopGPUHealth, "node"), Vantage: Node,
+		r.Facts = append(r.Facts, diag.Fact{ID: hop.FactID(diag.HopGPUHealth, "node"), Vantage: hop.Node,
 			Request: diag.Request{Op: diag.OpGPU, Target: "/gpu.json"}, GPU: g})
 	})
 }
@@ -65,7 +67,7 @@ func TestGPUsCompareByGPU(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := Diff(withGPUs(t, nil), withGPUs(t, c.change), nil)
+			d := compare.Diff(withGPUs(t, nil), withGPUs(t, c.change), nil)
 			if c.kind == "" {
 				if len(d.Changes) > 0 {
 					t.Errorf("%+v", d.Changes)
@@ -84,7 +86,7 @@ func TestGPUsCompareByGPU(t *testing.T) {
 		}
 	})
 	a, b := diag.FactsByID(here.Facts)["gpu_health/node"], diag.FactsByID(there.Facts)["gpu_health/node"]
-	if got := differentProperties(a, b, true); len(got) > 0 {
+	if got := compare.DifferentProperties(a, b, true); len(got) > 0 {
 		t.Errorf("two nodes with the same GPUs: %+v", got)
 	}
 }

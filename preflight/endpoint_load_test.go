@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // TestRefusedBesideOthers: what a server refuses once, while it serves others of the walk, is a limit's and no fault of
@@ -78,7 +82,7 @@ func (l *limitedTo2) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 		return facts
 	}
 	defer count(-1)
-	if count(1) > 2 && !hasEffect(&reqs[0]) {
+	if count(1) > 2 && !reading.HasEffect(&reqs[0]) {
 		facts[0] = diag.Fact{ID: reqs[0].ID, Request: reqs[0], Vantage: l.name, DurationMS: 1, Failure: diag.HTTPStatus,
 			Phase: "http", HTTP: &diag.HTTPFacts{Status: 503, ContentType: "text/html"}}
 		return facts
@@ -90,10 +94,10 @@ func (l *limitedTo2) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact
 // TestLimitOfASlowPlatform: a request that is refused beside others is sent again when these have ended, however long
 // they take, so a limit on connections makes no walk inconclusive.
 func TestLimitOfASlowPlatform(t *testing.T) {
-	for _, takes := range []time.Duration{silentFor / 2, silentFor * 9 / 10, silentFor} {
+	for _, takes := range []time.Duration{walk.SilentFor / 2, walk.SilentFor * 9 / 10, walk.SilentFor} {
 		r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
-			return walkFrom(t.Context(), testEnv(), map[string]Vantage{
-				Operator: &limitedTo2{scripted: scripted{name: Operator}, takes: takes}, Node: &scripted{name: Node},
+			return walkFrom(t.Context(), testEnv(), map[string]hop.Vantage{
+				hop.Operator: &limitedTo2{scripted: scripted{name: hop.Operator}, takes: takes}, hop.Node: &scripted{name: hop.Node},
 			})
 		})
 		if r.Verdict.Outcome != diag.OutcomeWarn {
@@ -110,10 +114,10 @@ func TestRefusedFirst(t *testing.T) {
 	r := walkWith(t, answers{read: func(f *diag.Fact) {
 		f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 503, ContentType: "text/html"}
 		if asked++; asked > 1 {
-			f.HTTP = &diag.HTTPFacts{Status: 404, ContentType: "application/json", ErrorCode: gpuNotJudged}
+			f.HTTP = &diag.HTTPFacts{Status: 404, ContentType: "application/json", ErrorCode: hops.GPUNotJudged}
 		}
 	}})
-	h := hopNamed(r.Hops, diag.HopGPUHealth)
+	h := reading.HopNamed(r.Hops, diag.HopGPUHealth)
 	if h.Status != diag.StatusSkipped || len(h.Also) != 1 ||
 		!strings.Contains(h.Also[0].Text, "refused this request once") {
 		t.Errorf("%s\n%+v", describe(r), h.Also)

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestElsewhereNamesTheRoots compares every recorded fault with the healthy walk: the first hop in the result is a root
@@ -23,15 +25,15 @@ func TestElsewhereNamesTheRoots(t *testing.T) {
 	failed, named := 0, 0
 	for _, file := range files {
 		r := readReport(t, file)
-		if e := preflight.CompareElsewhere(r, r); len(e.Hops)+len(e.Symptoms) > 0 {
+		if e := compare.CompareElsewhere(r, r); len(e.Hops)+len(e.Symptoms) > 0 {
 			t.Errorf("%s differs from itself: %+v", file, e)
 		}
 		if r.Verdict.Outcome != diag.OutcomeFail {
 			continue
 		}
 		failed++
-		e := preflight.CompareElsewhere(r, healthy)
-		blame := slices.IndexFunc(e.Hops, func(h preflight.HopDiff) bool { return h.Hop == r.Verdict.Blame.Hop })
+		e := compare.CompareElsewhere(r, healthy)
+		blame := slices.IndexFunc(e.Hops, func(h compare.HopDiff) bool { return h.Hop == r.Verdict.Blame.Hop })
 		if blame < 0 {
 			t.Errorf("%s: the blame %s is not among %+v", file, r.Verdict.Blame.Hop, e.Hops)
 			continue
@@ -67,7 +69,7 @@ func readReport(t *testing.T, file string) *diag.Report {
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	again, err := preflight.Replay(preflight.BuiltIn(), &r)
+	again, err := verdict.Replay(hops.BuiltIn(), &r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,12 +85,12 @@ func TestElsewhereNotMeasured(t *testing.T) {
 	}
 	here := hop(diag.StatusFail)
 	for _, s := range []diag.Status{diag.StatusSkipped, diag.StatusNotReached, diag.StatusInconclusive, ""} {
-		if e := preflight.CompareElsewhere(here, hop(s)); len(e.NotMeasured) != 1 || len(e.Unknown)+len(e.Hops) != 0 {
+		if e := compare.CompareElsewhere(here, hop(s)); len(e.NotMeasured) != 1 || len(e.Unknown)+len(e.Hops) != 0 {
 			t.Errorf("%s there: %+v", s, e)
 		}
 	}
 	for _, s := range []diag.Status{diag.StatusFail, diag.StatusWarn} {
-		if e := preflight.CompareElsewhere(here, hop(s)); len(e.Unknown) != 1 || len(e.NotMeasured)+len(e.Hops) != 0 {
+		if e := compare.CompareElsewhere(here, hop(s)); len(e.Unknown) != 1 || len(e.NotMeasured)+len(e.Hops) != 0 {
 			t.Errorf("%s there: %+v", s, e)
 		}
 	}

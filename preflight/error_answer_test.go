@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // silenceWords are the words for a missing answer.
@@ -14,9 +16,9 @@ var silenceWords = regexp.MustCompile(`(does|did) not answer|(no|any) answer|tim
 // TestAnErrorIsAnAnswer: where every answer of a walk came, nothing in its report says that one is missing.
 func TestAnErrorIsAnAnswer(t *testing.T) {
 	var steps []string
-	for _, h := range chainOf(testEnv()).List() {
+	for _, h := range walk.ChainOf(testEnv()).List() {
 		for _, s := range h.Steps {
-			steps = append(steps, factID(h.ID, s.Name))
+			steps = append(steps, hop.FactID(h.ID, s.Name))
 		}
 	}
 	of := func(from string, do func(*diag.Fact)) answers {
@@ -34,7 +36,7 @@ func TestAnErrorIsAnAnswer(t *testing.T) {
 		"HTTP 500 of the platform": refusal(500, "internal"), "HTTP 503 of the platform": refusal(503, "unavailable"),
 		"an edge's 502": httpFails(diag.HTTPEdgePage, 502, "edge_error"),
 	} {
-		worlds := []answers{of("", do), of(Operator, do), of(Node, do)}
+		worlds := []answers{of("", do), of(hop.Operator, do), of(hop.Node, do)}
 		for _, id := range steps {
 			worlds = append(worlds, answers{id: of("", do)[id]})
 		}

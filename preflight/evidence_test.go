@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -32,17 +34,17 @@ func TestEvidenceOfTheFailingRequest(t *testing.T) {
 	e := testEnv()
 	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
 	both := line(2*time.Second, "session_closed")
-	operator := &scripted{name: Operator, answers: answers{
+	operator := &scripted{name: hop.Operator, answers: answers{
 		"evidence/corr-1":    evidenceOfLines(line(3*time.Second, "task_claimed"), line(3*time.Second, "task_claimed")),
 		"evidence/failing-1": evidenceOfLines(line(0, "token_minted"), both),
 		"evidence/sess-0":    evidenceOfLines(line(time.Second, "browser_connected"), both),
 	}}
-	for _, req := range evidenceRequests(e) {
+	for _, req := range walk.EvidenceRequests(e) {
 		if req.ID == "evidence/sess-0" && !strings.HasSuffix(req.Target, "/v1/admin/evidence?session_id=sess-0") {
 			t.Errorf("the session is asked for at %s", req.Target)
 		}
 	}
-	lines, cut := Evidence(t.Context(), e, operator)
+	lines, cut := walk.Evidence(t.Context(), e, operator)
 	var kinds []string
 	for _, l := range lines {
 		kinds = append(kinds, l.Kind)
@@ -58,11 +60,11 @@ func TestNoEvidenceIsAsked(t *testing.T) {
 	e := testEnv()
 	e.Subject.CorrelationID, e.Subject.SessionID = "failing-1", "sess-0"
 	e.Profile.Mapping.Paths = map[string]string{profile.PathEvidence: profile.Absent}
-	if reqs := evidenceRequests(e); len(reqs) > 0 {
+	if reqs := walk.EvidenceRequests(e); len(reqs) > 0 {
 		t.Errorf("asked at %s", reqs[0].Target)
 	}
 	e.Profile.Mapping.Paths[profile.PathSessionEvidence] = "/sessions/{session_id}/log"
-	if reqs := evidenceRequests(e); len(reqs) != 1 || !strings.HasSuffix(reqs[0].Target, "/sessions/sess-0/log") {
+	if reqs := walk.EvidenceRequests(e); len(reqs) != 1 || !strings.HasSuffix(reqs[0].Target, "/sessions/sess-0/log") {
 		t.Errorf("asked %+v", reqs)
 	}
 }
@@ -72,17 +74,17 @@ func TestNoEvidenceIsAsked(t *testing.T) {
 func TestEvidenceKeepsTheNewest(t *testing.T) {
 	e := testEnv()
 	var many []diag.EvidenceLine
-	for i := range maxEvidence + 50 {
+	for i := range walk.MaxEvidence + 50 {
 		many = append(many, line(time.Duration(i)*time.Second, fmt.Sprint("kind-", i)))
 	}
-	lines, cut := Evidence(t.Context(), e,
-		&scripted{name: Operator, answers: answers{"evidence/corr-1": evidenceOfLines(many...)}})
-	if len(lines) != maxEvidence || lines[0].Kind != "kind-50" ||
-		lines[maxEvidence-1].Kind != fmt.Sprint("kind-", maxEvidence+49) || !cut {
+	lines, cut := walk.Evidence(t.Context(), e,
+		&scripted{name: hop.Operator, answers: answers{"evidence/corr-1": evidenceOfLines(many...)}})
+	if len(lines) != walk.MaxEvidence || lines[0].Kind != "kind-50" ||
+		lines[walk.MaxEvidence-1].Kind != fmt.Sprint("kind-", walk.MaxEvidence+49) || !cut {
 		t.Errorf("%d lines from %s to %s, cut %t", len(lines), lines[0].Kind, lines[len(lines)-1].Kind, cut)
 	}
-	lines, cut = Evidence(t.Context(), e,
-		&scripted{name: Operator, answers: answers{"evidence/corr-1": setField("evidence.truncated", "true")}})
+	lines, cut = walk.Evidence(t.Context(), e,
+		&scripted{name: hop.Operator, answers: answers{"evidence/corr-1": setField("evidence.truncated", "true")}})
 	if len(lines) != 1 || !cut {
 		t.Errorf("the platform cut it: %d lines, cut %t", len(lines), cut)
 	}
@@ -93,11 +95,11 @@ func TestEvidencePulledBeforeTheEndIsKept(t *testing.T) {
 	for range 50 { // a choice between two that are ready is made by chance
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		early := &earlyPull{got: make(chan pulled, 1)}
-		early.got <- pulled{lines: []diag.EvidenceLine{line(0, "task_claimed")}}
-		j := testJob(map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}})
-		if got := j.evidence(ctx, early, nil, diag.EndedInterrupted); len(got.lines) != 1 {
-			t.Fatalf("%d lines", len(got.lines))
+		early := &walk.EarlyPull{Got: make(chan walk.Pulled, 1)}
+		early.Got <- walk.Pulled{Lines: []diag.EvidenceLine{line(0, "task_claimed")}}
+		j := testJob(map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator}, hop.Node: &scripted{name: hop.Node}})
+		if got := j.Evidence(ctx, early, nil, diag.EndedInterrupted); len(got.Lines) != 1 {
+			t.Fatalf("%d lines", len(got.Lines))
 		}
 	}
 }
@@ -108,14 +110,14 @@ func TestAPullIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		early := &earlyPull{got: make(chan pulled, 1)}
-		time.AfterFunc(10*time.Millisecond, func() { early.got <- pulled{cut: true} })
-		if have := early.await(ctx); !have.cut {
+		early := &walk.EarlyPull{Got: make(chan walk.Pulled, 1)}
+		time.AfterFunc(10*time.Millisecond, func() { early.Got <- walk.Pulled{Cut: true} })
+		if have := early.Await(ctx); !have.Cut {
 			t.Error("a pull that came a little late was left")
 		}
-		for name, e := range map[string]*earlyPull{"never ends": {got: make(chan pulled)}, "never began": {open: 1}} {
+		for name, e := range map[string]*walk.EarlyPull{"never ends": {Got: make(chan walk.Pulled)}, "never began": {Open: 1}} {
 			began := time.Now()
-			if e.await(ctx); time.Since(began) > time.Second {
+			if e.Await(ctx); time.Since(began) > time.Second {
 				t.Errorf("%s: %s", name, time.Since(began))
 			}
 		}

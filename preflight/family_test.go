@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 // dual gives a fact a name with addresses of both families, one of which was connected.
 func dual(used string, attempts ...diag.TCPAttempt) func(*diag.Fact) {
 	remote := used + ":443"
-	if six(used) {
+	if reading.Six(used) {
 		remote = "[" + used + "]:443"
 	}
 	return func(f *diag.Fact) {

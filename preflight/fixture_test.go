@@ -11,6 +11,12 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -33,16 +39,16 @@ func testProfile() profile.Profile {
 	return p.WithDefaults()
 }
 
-func testEnv() *Env {
+func testEnv() *hop.Env {
 	p := testProfile()
-	return &Env{
-		Profile: p, Subject: NewSubject(p, "node-1", "", "alloc-1", ""), CorrelationID: "corr-1",
+	return &hop.Env{
+		Profile: p, Subject: hop.NewSubject(p, "node-1", "", "alloc-1", ""), CorrelationID: "corr-1",
 		Token: diag.NewSecret("canary-token"), NodeCA: "-----BEGIN CERTIFICATE-----",
 	}
 }
 
-func testPlan(e *Env) diag.Plan {
-	return chainOf(e).NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
+func testPlan(e *hop.Env) diag.Plan {
+	return walk.ChainOf(e).NewPlan(e.Profile, e.Subject, hop.Options{Session: true, Token: true, SSH: true})
 }
 
 // healthy answers a request as a healthy platform and node would.
@@ -52,8 +58,8 @@ func healthy(req diag.Request) diag.Fact {
 		f.HTTP = &diag.HTTPFacts{Status: code, Fields: fields}
 	}
 	stamp := func(d time.Duration) string { return noon.Add(d).Format(time.RFC3339Nano) }
-	hop, step, _ := strings.Cut(req.ID, "/")
-	switch diag.HopID(hop) {
+	of, step, _ := strings.Cut(req.ID, "/")
+	switch diag.HopID(of) {
 	case exampleHop().ID:
 		ok(200, nil)
 	case diag.HopControlPlaneAccess:
@@ -79,10 +85,10 @@ func healthy(req diag.Request) diag.Fact {
 		healthyIdentity(&f, step)
 	case diag.HopNodeTaskRoundtrip:
 		switch step {
-		case stepRecordAfter:
-			healthyIdentity(&f, stepHostRecord)
+		case hop.StepRecordAfter:
+			healthyIdentity(&f, hop.StepHostRecord)
 			return f
-		case stepBacklogAfter:
+		case world.StepBacklogAfter:
 			ok(200, map[string]string{"node.stale_tasks": "0"})
 			return f
 		}
@@ -107,8 +113,8 @@ func healthy(req diag.Request) diag.Fact {
 			"session.task_queued_at": stamp(0), "session.task_claimed_at": stamp(2 * time.Millisecond),
 		})
 	case diag.HopGatewayNodeStream, diag.HopNodeTerminalReachability:
-		if step == stepAgent {
-			healthyHost(&f, stepProcess)
+		if step == world.StepAgent {
+			healthyHost(&f, hop.StepProcess)
 			return f
 		}
 		f.Target = "https://term.test:18443/internal/v1/terminal/preflight-nobody"
@@ -120,10 +126,10 @@ func healthy(req diag.Request) diag.Fact {
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running"}
 	case diag.HopGPUHealth:
 		switch step {
-		case stepGPUNode:
+		case hop.StepGPUNode:
 			f.GPU = healthyNodeGPUs()
-		case stepGPUJudged:
-			f.GPUJudged = &diag.GPUJudged{Health: GPUHealthy, Policy: "default", SHA256: "ab", Document: json.RawMessage(
+		case hop.StepGPUJudged:
+			f.GPUJudged = &diag.GPUJudged{Health: reading.GPUHealthy, Policy: "default", SHA256: "ab", Document: json.RawMessage(
 				`{"gpus":[{"about":"gpu","index":0,"health":"HEALTHY"},{"about":"gpu","index":1,"health":"HEALTHY"}]}`)}
 		default:
 			ok(200, healthyGPUs())
@@ -163,25 +169,25 @@ func healthyGPUs() map[string]string {
 
 func healthyApp(f *diag.Fact, step string) {
 	switch step {
-	case stepUpgrade:
+	case hops.StepUpgrade:
 		f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
-	case stepEndpoint:
+	case hops.StepEndpoint:
 		f.TCP = &diag.TCPFacts{Remote: "192.0.2.101:8888"}
 	default:
-		f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{fieldHeaderNames: `["Host","x-forwarded-proto"]`}}
+		f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{hops.FieldHeaderNames: `["Host","x-forwarded-proto"]`}}
 	}
 }
 
 func healthyHost(f *diag.Fact, step string) {
 	offset := int64(3)
 	switch step {
-	case stepDisk, stepRoot:
+	case hops.StepDisk, hops.StepRoot:
 		f.Disk = &diag.DiskFacts{TotalBytes: 1 << 30, FreeBytes: 1 << 29, UsedPercent: 50}
-	case stepProcess:
+	case hop.StepProcess:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running", PID: 42, ProcessState: "S"}
-	case stepBinary:
+	case hops.StepBinary:
 		f.Binary = &diag.BinaryFacts{Path: "/usr/local/bin/gpuaas-agent", Version: "v1"}
-	case stepClock:
+	case hop.StepClock:
 		f.Clock = &diag.ClockFacts{OffsetMS: &offset}
 	}
 }
@@ -189,20 +195,20 @@ func healthyHost(f *diag.Fact, step string) {
 func healthyIdentity(f *diag.Fact, step string) {
 	yes := true
 	switch step {
-	case stepIdentity:
+	case hop.StepIdentity:
 		f.Cert = &diag.CertFacts{
 			Leaf: diag.CertInfo{Subject: "CN=node-1", Issuer: "CN=signing", NotBefore: diag.At(noon.Add(-time.Hour)),
 				NotAfter: diag.At(noon.Add(time.Hour))},
 			KeyMatches: &yes, NodeBound: &yes,
 		}
-	case stepProfile:
+	case hop.StepProfile:
 		f.Env = &diag.EnvFacts{Source: "process", Values: map[string]string{"GPUAAS_API_URL": "https://node-api.test"}}
-	case stepHostRecord:
+	case hop.StepHostRecord:
 		f.Record = &diag.RecordFacts{Source: "disk", Path: "/var/lib/gpuaas/diag", Slots: 320, Valid: 1,
 			Entries: []diag.RecordEntry{
 				{Seq: 1, BootID: "boot-1", At: diag.At(noon), Reason: diag.RecProcessAlive, About: "agent", Decision: "start"},
 			}}
-	case stepTaskWait:
+	case hop.StepTaskWait:
 		f.Target = "https://node-api.test/internal/v1/nodes/node-1/tasks/wait"
 		f.TLS = &diag.TLSFacts{Verified: true, CertRequested: &yes, AcceptableCAs: []string{"CN=signing"}}
 		f.HTTP = &diag.HTTPFacts{Status: 204}
@@ -211,8 +217,8 @@ func healthyIdentity(f *diag.Fact, step string) {
 
 // secondLooks are the steps that get the answer of another step, unless the test gives them one.
 var secondLooks = map[string]string{
-	factID(diag.HopAllocationBinding, stepAllocationAfter): factID(diag.HopAllocationBinding, stepAllocation),
-	factID(diag.HopNodeHeartbeat, stepNodeAfter):           factID(diag.HopNodeHeartbeat, stepReadModel),
+	hop.FactID(diag.HopAllocationBinding, world.StepAllocationAfter): hop.FactID(diag.HopAllocationBinding, hop.StepAllocation),
+	hop.FactID(diag.HopNodeHeartbeat, world.StepNodeAfter):           hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel),
 }
 
 // scripted is a vantage with scripted answers by fact id, healthy by default. It fails the test on a request that no
@@ -228,7 +234,7 @@ func (s *scripted) Close() error { return nil }
 func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	facts := make([]diag.Fact, len(reqs))
 	for i, req := range reqs {
-		step, counter, _ := splitID(req.ID)
+		step, counter, _ := hop.SplitID(req.ID)
 		asked := step
 		if counter != "" {
 			asked += "~" + counter
@@ -253,7 +259,7 @@ func (s *scripted) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 		if first := secondLooks[step]; change == nil && first != "" {
 			change = s.answers[first]
 		}
-		if change == nil && counter == counterBare { // the same connection as the step's own
+		if change == nil && counter == reading.CounterBare { // the same connection as the step's own
 			change = s.answers[step]
 		}
 		if change != nil {
@@ -281,11 +287,11 @@ type walked struct {
 	ended diag.EndedBy
 }
 
-func walkPlan(t *testing.T, e *Env, plan diag.Plan, v map[string]Vantage, observe func(Event)) (facts []diag.Fact,
+func walkPlan(t *testing.T, e *hop.Env, plan diag.Plan, v map[string]hop.Vantage, observe func(walk.Event)) (facts []diag.Fact,
 	ended diag.EndedBy) {
 	t.Helper()
 	w := inMadeUpTime(t, func(t *testing.T) (w walked) {
-		w.facts, w.ended = Walk(t.Context(), e, plan, v, observe)
+		w.facts, w.ended = walk.Walk(t.Context(), e, plan, v, observe)
 		return w
 	})
 	return w.facts, w.ended
@@ -304,23 +310,23 @@ func walkUntil(ctx context.Context, answers map[string]func(*diag.Fact), hang ..
 	for _, id := range hang {
 		stuck[id] = true
 	}
-	vantages := map[string]Vantage{}
-	for _, v := range []string{Operator, Node, Platform} {
+	vantages := map[string]hop.Vantage{}
+	for _, v := range []string{hop.Operator, hop.Node, hop.Platform} {
 		vantages[v] = &scripted{name: v, answers: answers, hang: stuck}
 	}
 	return walkFrom(ctx, e, vantages)
 }
 
 // walkFrom walks the whole chain from vantages, and judges it.
-func walkFrom(ctx context.Context, e *Env, vantages map[string]Vantage) *diag.Report {
+func walkFrom(ctx context.Context, e *hop.Env, vantages map[string]hop.Vantage) *diag.Report {
 	plan := testPlan(e)
-	facts, ended := Walk(ctx, e, plan, vantages, nil)
+	facts, ended := walk.Walk(ctx, e, plan, vantages, nil)
 	r := &diag.Report{
 		Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
 			EndedBy: ended},
 	}
-	Judge(chainOf(e), r)
+	verdict.Judge(walk.ChainOf(e), r)
 	return r
 }
 
@@ -339,7 +345,7 @@ func setField(name, value string) func(*diag.Fact) {
 	return func(f *diag.Fact) { f.HTTP.Fields[name] = value }
 }
 
-func hopOf(r *diag.Report, id diag.HopID) diag.HopResult { return *hopNamed(r.Hops, id) }
+func hopOf(r *diag.Report, id diag.HopID) diag.HopResult { return *reading.HopNamed(r.Hops, id) }
 
 func byID(hops []diag.HopResult) map[diag.HopID]diag.HopResult {
 	m := make(map[diag.HopID]diag.HopResult, len(hops))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // refusedShown is an ingress's refusal of a request with the node's certificate.
@@ -68,10 +69,10 @@ func TestAForeignCodeIsNoDenialByThePlatform(t *testing.T) {
 func TestACodeOfThisPlatformsOwnPlaceIsIts(t *testing.T) {
 	f := &diag.Fact{Request: diag.Request{Extract: map[string]string{"error.code": "fault.kind"}},
 		HTTP: &diag.HTTPFacts{Status: 403, ErrorCode: "forbidden", Fields: map[string]string{}}}
-	if platformCode(f) {
+	if reading.PlatformCode(f) {
 		t.Error("a code of the standard envelope")
 	}
-	if f.HTTP.Fields["error.code"] = "NODE_BLOCKED"; !platformCode(f) {
+	if f.HTTP.Fields["error.code"] = "NODE_BLOCKED"; !reading.PlatformCode(f) {
 		t.Error("a code at the profile's place")
 	}
 }

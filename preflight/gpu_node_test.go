@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -20,16 +24,16 @@ func walkGPU(t *testing.T, change func(*profile.Profile), of answers) *diag.Repo
 	return inMadeUpTime(t, func(t *testing.T) *diag.Report {
 		e := testEnv()
 		change(&e.Profile)
-		vantages := map[string]Vantage{}
-		for _, v := range []string{Operator, Node, Platform} {
+		vantages := map[string]hop.Vantage{}
+		for _, v := range []string{hop.Operator, hop.Node, hop.Platform} {
 			vantages[v] = &scripted{name: v, answers: of}
 		}
 		plan := testPlan(e)
-		facts, ended := Walk(t.Context(), e, plan, vantages, nil)
+		facts, ended := walk.Walk(t.Context(), e, plan, vantages, nil)
 		r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 			Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
 				EndedBy: ended}}
-		Judge(BuiltIn(), r)
+		verdict.Judge(hops.BuiltIn(), r)
 		return r
 	})
 }
@@ -188,8 +192,8 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
 		login := make(chan struct{})
 		time.AfterFunc(8*time.Second, func() { close(login) })
-		return Run(t.Context(), testJob(map[string]Vantage{Operator: &scripted{name: Operator},
-			Node: &late{scripted{name: Node}, login}}))
+		return walk.Run(t.Context(), testJob(map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator},
+			hop.Node: &late{scripted{name: hop.Node}, login}}))
 	})
 	h := hopOf(r, diag.HopGPUHealth)
 	if h.Status != diag.StatusPass || len(h.Steps) < 2 || h.Steps[1].Status != diag.StatusPass {
@@ -197,7 +201,7 @@ func TestASlowLoginCostsNoGPUs(t *testing.T) {
 	}
 	// The hop's time is that of its own steps.
 	diag.FactsByID(r.Facts)[gpuNodeID].OffsetMS = 8000
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	if h = hopOf(r, diag.HopGPUHealth); int64(h.DurationMS) > h.BudgetMS || h.DurationMS < 1 {
 		t.Errorf("%d ms of %d", h.DurationMS, h.BudgetMS)
 	}
@@ -211,9 +215,9 @@ func TestPlanNamesWhoJudgesGPUs(t *testing.T) {
 		if path != "" {
 			p.Mapping.Paths = map[string]string{profile.PathNodeGPU: path}
 		}
-		plan := BuiltIn().NewPlan(p, NewSubject(p, "node-1", "10.0.0.1", "", ""), Options{Token: true, SSH: true})
+		plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "10.0.0.1", "", ""), hop.Options{Token: true, SSH: true})
 		i := slices.IndexFunc(plan.Hops, func(h diag.PlannedHop) bool { return h.ID == diag.HopGPUHealth })
-		why := plan.Hops[i].Left[stepGPUJudged]
+		why := plan.Hops[i].Left[hop.StepGPUJudged]
 		if !strings.Contains(why, "no gpu.policy") || strings.Contains(why, "the platform judges") != byPlatform {
 			t.Errorf("node_gpu %q: %q", path, why)
 		}

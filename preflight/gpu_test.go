@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // gpuAnswer changes fields of a healthy admission document; "-" removes one.
@@ -120,8 +124,8 @@ func TestGPUHealth(t *testing.T) {
 			if b := r.Verdict.Blame; (b != nil) != (tc.status == diag.StatusFail) {
 				t.Errorf("blame %+v", b)
 			}
-			again, err := Replay(BuiltIn(), r)
-			if err != nil || !SameVerdict(Stated(again), Stated(r)) {
+			again, err := verdict.Replay(hops.BuiltIn(), r)
+			if err != nil || !verdict.SameVerdict(verdict.Stated(again), verdict.Stated(r)) {
 				t.Errorf("judged again: %v", err)
 			}
 		})
@@ -136,11 +140,11 @@ func TestGPUsOfAnotherNode(t *testing.T) {
 		"node-2": diag.OutcomeInconclusive, "-": diag.OutcomeInconclusive,
 	} {
 		e := testEnv()
-		v := map[string]Vantage{Operator: &scripted{name: Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
-		plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
+		v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
+		plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, hop.Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
 		facts, ended := walkPlan(t, e, plan, v, nil)
 		r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-		if Judge(BuiltIn(), r); r.Verdict.Outcome != want {
+		if verdict.Judge(hops.BuiltIn(), r); r.Verdict.Outcome != want {
 			t.Errorf("the answer is about %q: %s\n%s", name, r.Verdict.Outcome, describe(r))
 		}
 	}
@@ -174,7 +178,7 @@ func TestGPUAndTerminal(t *testing.T) {
 		f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: 500, ErrorCode: "internal"}
 	}
 	alone := walkWith(t, answers{"terminal_token_mint/mint": mint}).Verdict
-	for _, health := range []string{GPUUnhealthy, GPUDegraded, GPUUnknown} {
+	for _, health := range []string{reading.GPUUnhealthy, reading.GPUDegraded, reading.GPUUnknown} {
 		a := gpuAnswer(butFor(fatalXID(), "gpu.health", health))
 		a["terminal_token_mint/mint"] = mint
 		r := walkWith(t, a)
@@ -185,7 +189,7 @@ func TestGPUAndTerminal(t *testing.T) {
 				alone.Reason, alone.Symptoms)
 		}
 		other := slices.ContainsFunc(v.OtherFindings, func(b diag.Blame) bool { return b.Signal == diag.SigGPUUnhealthy })
-		if other != (health == GPUUnhealthy) {
+		if other != (health == reading.GPUUnhealthy) {
 			t.Errorf("%s: other findings %+v", health, v.OtherFindings)
 		}
 		if h := hopOf(r, diag.HopGPUHealth); h.Status == diag.StatusPass {
@@ -206,7 +210,7 @@ func TestGPUWarning(t *testing.T) {
 
 // TestGPUStepIsEarly: the document is read as soon as the API is known to answer, together with the node's read model.
 func TestGPUStepIsEarly(t *testing.T) {
-	gpu, beat := hopIn(BuiltIn().List(), diag.HopGPUHealth).Steps[0], hopIn(BuiltIn().List(), diag.HopNodeHeartbeat).Steps[0]
+	gpu, beat := hop.In(hops.BuiltIn().List(), diag.HopGPUHealth).Steps[0], hop.In(hops.BuiltIn().List(), diag.HopNodeHeartbeat).Steps[0]
 	if !slices.Equal(gpu.Needs, beat.Needs) || len(gpu.After) > 0 || gpu.From != beat.From {
 		t.Errorf("needs %v after %v from %s", gpu.Needs, gpu.After, gpu.From)
 	}

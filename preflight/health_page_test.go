@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 const (
 	reachFact    = "node_runtime_api_reachability/reach"
-	otherRouteOf = publicFact + "~" + counterOtherRoute
+	otherRouteOf = publicFact + "~" + reading.CounterOtherRoute
 )
 
 // refusedUpgrade is a session that no gateway accepts.
@@ -49,7 +52,7 @@ func TestAHealthPageDecidesNothingAboutAServiceThatWorks(t *testing.T) {
 			if v := r.Verdict; v.Blame != nil || (!answered && (v.Outcome != diag.OutcomeWarn || h.Status != diag.StatusWarn)) {
 				t.Errorf("%s, %s: %s\n%s", step, name, v.Outcome, describe(r))
 			}
-			if again, err := Replay(BuiltIn(), r); err != nil || again.Verdict.Outcome != r.Verdict.Outcome {
+			if again, err := verdict.Replay(hops.BuiltIn(), r); err != nil || again.Verdict.Outcome != r.Verdict.Outcome {
 				t.Errorf("%s, %s: replay: %v", step, name, err)
 			}
 		}

@@ -5,6 +5,10 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // TestOnlyAnAnswerComesAndGoes: an error of the probing machine or its helper is not an answer of the far side, and an
@@ -31,14 +35,14 @@ func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 		"a refusal":                      {silent, failWith(diag.TCPRefused, "tcp"), true},
 		"an answer":                      {silent, well, true},
 	} {
-		c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
+		c := hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
 		for id, do := range map[string]func(*diag.Fact){reach: tc.first, reach + "~2": tc.again} {
 			f := healthy(diag.Request{ID: reach, Op: diag.OpHTTP})
 			do(&f)
-			f.ID, f.Vantage = id, Node
-			c.put(&f)
+			f.ID, f.Vantage = id, hop.Node
+			c.Put(&f)
 		}
-		if got := lossSeen(c, Node); (got != "") != tc.seen {
+		if got := world.LossSeen(c, hop.Node); (got != "") != tc.seen {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -46,18 +50,18 @@ func TestOnlyAnAnswerComesAndGoes(t *testing.T) {
 
 // TestInstabilityProvesItselfOnly: an unstable fact among the evidence of another finding does not prove that finding.
 func TestInstabilityProvesItselfOnly(t *testing.T) {
-	c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
+	c := hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil)
 	for _, id := range []string{reach, reach + "~2"} {
 		f := healthy(diag.Request{ID: reach, Op: diag.OpHTTP})
-		if f.ID, f.Vantage = id, Node; id == reach {
+		if f.ID, f.Vantage = id, hop.Node; id == reach {
 			failWith(diag.TCPTimeout, "tcp")(&f)
 		}
-		c.put(&f)
+		c.Put(&f)
 	}
-	if p, _, _ := prove(c, diag.SigNetworkUnstable, reach); p == nil || p.Changed != diag.ChangedNothing {
+	if p, _, _ := verdict.Prove(c, diag.SigNetworkUnstable, reach); p == nil || p.Changed != diag.ChangedNothing {
 		t.Errorf("%+v", p)
 	}
-	if p, _, _ := prove(c, diag.SigAgentConfined, reach); p != nil {
+	if p, _, _ := verdict.Prove(c, diag.SigAgentConfined, reach); p != nil {
 		t.Errorf("%+v", p)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // TestControlPlaneAccessFitsItsReport combines what operator and node see of the API: text, owner and steps of one
@@ -108,9 +109,9 @@ func TestOperatorsWayIsOfOneAddress(t *testing.T) {
 		}
 		r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
 			silent := failWith(diag.TCPTimeout, "tcp")
-			return walkFrom(t.Context(), e, map[string]Vantage{Platform: &scripted{name: Platform},
-				Node: &scripted{name: Node, answers: answers{factID(diag.HopNodeRuntimeAPI, stepReach): asked}},
-				Operator: &scripted{name: Operator, answers: answers{
+			return walkFrom(t.Context(), e, map[string]hop.Vantage{hop.Platform: &scripted{name: hop.Platform},
+				hop.Node: &scripted{name: hop.Node, answers: answers{hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach): asked}},
+				hop.Operator: &scripted{name: hop.Operator, answers: answers{
 					"control_plane_access/healthz": silent, "control_plane_access/auth": silent}}})
 		})
 		b := r.Verdict.Blame

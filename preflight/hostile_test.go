@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // A report may come from anywhere: facts without their sections, sections without their values, plans that leave out
@@ -31,16 +33,16 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 				plan := testPlan(e)
 				r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan,
 					Run: diag.Run{EndedBy: diag.EndedCompleted}}
-				for _, h := range BuiltIn().List() {
+				for _, h := range hops.BuiltIn().List() {
 					for _, s := range h.Steps {
-						f := diag.Fact{ID: s.fact(h.ID), Vantage: s.From, Failure: word, Phase: phase}
+						f := diag.Fact{ID: s.Fact(h.ID), Vantage: s.From, Failure: word, Phase: phase}
 						if s.Uses == "" {
 							fill(&f)
 							r.Facts = append(r.Facts, f)
 						}
 					}
 				}
-				again, err := Replay(BuiltIn(), r)
+				again, err := verdict.Replay(hops.BuiltIn(), r)
 				if err != nil {
 					t.Fatalf("%s, %q in %q: %v", name, word, phase, err)
 				}
@@ -55,7 +57,7 @@ func TestHollowFactsArePanicFree(t *testing.T) {
 // Each step in turn is left out of the plan, while all the others pass.
 func TestAnyStepMayBeLeftOut(t *testing.T) {
 	whole := walkWith(t, nil)
-	for _, h := range BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
 			r := *whole
 			r.Plan, r.Facts = testPlan(testEnv()), nil
@@ -65,16 +67,16 @@ func TestAnyStepMayBeLeftOut(t *testing.T) {
 				}
 			}
 			for _, f := range whole.Facts {
-				if f.ID != s.fact(h.ID) {
+				if f.ID != s.Fact(h.ID) {
 					r.Facts = append(r.Facts, f)
 				}
 			}
-			again, err := Replay(BuiltIn(), &r)
+			again, err := verdict.Replay(hops.BuiltIn(), &r)
 			if err != nil {
 				t.Fatalf("%s/%s: %v", h.ID, s.Name, err)
 			}
 			for _, f := range hopOf(again, h.ID).Evidence {
-				if f == s.fact(h.ID) {
+				if f == s.Fact(h.ID) {
 					t.Errorf("%s/%s was left out, and is evidence", h.ID, s.Name)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // TestOfTheLoginsNetwork: a failure in the login's own network namespace is not a failure of the machine, its workload
@@ -12,7 +13,7 @@ import (
 func TestOfTheLoginsNetwork(t *testing.T) {
 	refused := func(f *diag.Fact) {
 		failWith(diag.TCPRefused, "tcp")(f)
-		f.AgentView = viewLoginNetwork
+		f.AgentView = world.ViewLoginNetwork
 	}
 	for hop, fact := range map[diag.HopID]string{
 		diag.HopAppRuntimeLiveness:       "app_runtime_liveness/port",

@@ -5,14 +5,15 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // TestFilesThatOnlyTheAgentLacks: files that the agent's mounts hide are there, so the profile describes this node; and
 // neither PKI nor a re-enrollment helps. If a login does not have them either, or the agent works, it uses others.
 func TestFilesThatOnlyTheAgentLacks(t *testing.T) {
-	identity := factID(diag.HopNodeRecoveryStatus, stepIdentity)
+	identity := hop.FactID(diag.HopNodeRecoveryStatus, hop.StepIdentity)
 	noBundle, noCert := failWith(diag.FileMissing, "trust"), failWith(diag.FileMissing, "cert")
-	idle := factID(diag.HopNodeTaskRoundtrip, stepTask)
+	idle := hop.FactID(diag.HopNodeTaskRoundtrip, hop.StepTask)
 	v := walkWith(t, answers{reach: noBundle, identity: noCert, idle: nobodyClaims}).Verdict
 	if v.Blame == nil || v.Blame.Signal != diag.SigAPITLSFailed || v.Owner != "node runtime" ||
 		!strings.Contains(v.Blame.Text, "the agent's own mounts are at fault") ||
@@ -33,7 +34,7 @@ func TestFilesThatOnlyTheAgentLacks(t *testing.T) {
 // fault, whatever the platform last heard. An agent that does its work has read its key.
 func TestAnAgentThatMayNotReadItsKey(t *testing.T) {
 	denied := func(f *diag.Fact) { f.Cert.DeniedFile, f.Cert.DeniedUID = "/etc/gpuaas/key.pem", 65534 }
-	identity := factID(diag.HopNodeRecoveryStatus, stepIdentity)
+	identity := hop.FactID(diag.HopNodeRecoveryStatus, hop.StepIdentity)
 	for name, more := range map[string]answers{
 		"no claim": {taskFact: nobodyClaims}, "no claim, and silent": with(silentAgent(), answers{taskFact: nobodyClaims}),
 	} {

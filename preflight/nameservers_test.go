@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // turns adds the answers of two name servers to a fact.
@@ -150,8 +151,8 @@ func TestAnotherServerKnowsTheName(t *testing.T) {
 		v := inMadeUpTime(t, func(t *testing.T) diag.Verdict {
 			e := testEnv()
 			e.Profile.NodeNameServers = []string{"192.0.2.1"}
-			return walkFrom(t.Context(), e, map[string]Vantage{Operator: &scripted{name: Operator, answers: all},
-				Node: &scripted{name: Node, answers: all}}).Verdict
+			return walkFrom(t.Context(), e, map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: all},
+				hop.Node: &scripted{name: hop.Node, answers: all}}).Verdict
 		})
 		if (v.Owner == "node runtime") != known {
 			t.Errorf("%t: %s, %+v", known, v.Owner, v.Blame)

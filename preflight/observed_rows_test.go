@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestMovedNode: SSH is silent because the running agent does not have the dialled address, unless that may be a NAT's.
@@ -29,10 +32,10 @@ func TestMovedNode(t *testing.T) {
 				"node.private_ip": tc.books, "node.agent_addresses": tc.agent, "node.last_seen_at": noon.Format(time.RFC3339)}}}
 		task := diag.Fact{ID: "node_task_roundtrip/task", HTTP: &diag.HTTPFacts{Status: 200,
 			Fields: map[string]string{"task.status": "completed"}}}
-		c := BuiltIn().NewCase(diag.Subject{NodeHost: tc.dialled}, diag.Plan{Policy: map[string]int64{policyStaleAfter: 60}},
+		c := hops.BuiltIn().NewCase(diag.Subject{NodeHost: tc.dialled}, diag.Plan{Policy: map[string]int64{hop.PolicyStaleAfter: 60}},
 			diag.EndedCompleted,
 			[]diag.Fact{*ssh, model, task})
-		if _, text := moved(c, ssh); (text != "") != tc.moved {
+		if _, text := verdict.Moved(c, ssh); (text != "") != tc.moved {
 			t.Errorf("%+v: %q", tc, text)
 		}
 	}
@@ -41,20 +44,20 @@ func TestMovedNode(t *testing.T) {
 // TestObservedRowsAreClosed: every row names a signal and failures that exist, and a field; no two rows are equal.
 func TestObservedRowsAreClosed(t *testing.T) {
 	seen := map[string]bool{}
-	for _, row := range observedRows {
-		if len(row.signals) == 0 || row.field == "" || row.holds == nil {
+	for _, row := range verdict.ObservedRows {
+		if len(row.Signals) == 0 || row.Field == "" || row.Holds == nil {
 			t.Errorf("%+v", row)
 		}
-		for _, s := range row.signals {
+		for _, s := range row.Signals {
 			if _, ok := diag.LookupSignal(s); !ok {
 				t.Errorf("no signal %q", s)
 			}
-			for _, f := range row.failures {
+			for _, f := range row.Failures {
 				if f != diag.OK && !slices.Contains(diag.Failures[:], f) {
 					t.Errorf("%s: no failure %q", s, f)
 				}
 			}
-			if key := string(s) + " " + row.field; seen[key] && row.field != "cert.leaf" {
+			if key := string(s) + " " + row.Field; seen[key] && row.Field != "cert.leaf" {
 				t.Errorf("%s twice", key)
 			} else {
 				seen[key] = true

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -261,7 +263,7 @@ func TestBacklogIsWhatASweepLeaves(t *testing.T) {
 	}
 	r := walkWith(t, with(counted, answers{after: setField("node.stale_tasks", "1")}))
 	r.Plan.Policy[profile.PolicyTaskSweepInterval] = 60
-	if Judge(BuiltIn(), r); r.Verdict.Outcome != diag.OutcomeWarn {
+	if verdict.Judge(hops.BuiltIn(), r); r.Verdict.Outcome != diag.OutcomeWarn {
 		t.Errorf("no sweep was due: %s\n%s", r.Verdict.Outcome, describe(r))
 	}
 	if r := walkWith(t, nil); slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == after }) {
@@ -281,7 +283,7 @@ func TestABacklogHidesNoOtherReason(t *testing.T) {
 		for _, every := range []int64{5, 60} {
 			r := walkWith(t, answers{"node_heartbeat/read_model": revoked, after: later})
 			r.Plan.Policy[profile.PolicyTaskSweepInterval] = every
-			if Judge(BuiltIn(), r); r.Classification.Reason != diag.ReasonIdentityRevokedOrFenced {
+			if verdict.Judge(hops.BuiltIn(), r); r.Classification.Reason != diag.ReasonIdentityRevokedOrFenced {
 				t.Errorf("%s, a sweep every %d s: %s\n%s", name, every, r.Classification.Reason, describe(r))
 			}
 		}

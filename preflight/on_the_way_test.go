@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/classify"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // TestRedirectsLackNothing: a redirect in place of an answer comes from a server on the path, and is not a mistake of
@@ -58,7 +59,7 @@ func TestSubprotocolKeptBack(t *testing.T) {
 			f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
 		},
 		"terminal_open_task/session": func(f *diag.Fact) {
-			f.HTTP.Fields["session.task_status"], f.HTTP.Fields["session.close_reason"] = "failed", browserLeft
+			f.HTTP.Fields["session.task_status"], f.HTTP.Fields["session.close_reason"] = "failed", world.BrowserLeft
 			delete(f.HTTP.Fields, "session.node_stream_connected_at")
 		},
 	})

@@ -11,15 +11,18 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // part returns a recorded walk as --only and --skip would have made it.
 func part(r *diag.Report, only, skip []diag.HopID) *diag.Report {
-	plan := BuiltIn().NewPlan(profileOf(r), r.Subject, Options{
+	plan := hops.BuiltIn().NewPlan(profileOf(r), r.Subject, hop.Options{
 		Only: only, Skip: skip, Session: true, Token: true, SSH: r.Subject.NodeHost != "",
 	})
 	for i := range plan.Hops { // what the whole walk did not do, its part does not do either
-		had := (&Case{Plan: r.Plan}).planned(plan.Hops[i].ID)
+		had := (&hop.Case{Plan: r.Plan}).Planned(plan.Hops[i].ID)
 		if plan.Hops[i].Skip == "" && had.Skip != "" {
 			plan.Hops[i] = *had
 		}
@@ -69,7 +72,7 @@ func TestPartsBlameNothingElse(t *testing.T) {
 	}
 	for name, r := range recordings(t) {
 		whole := &part(r, nil, nil).Verdict
-		if Stated(r).Hop != Stated(&diag.Report{Verdict: *whole}).Hop {
+		if verdict.Stated(r).Hop != verdict.Stated(&diag.Report{Verdict: *whole}).Hop {
 			t.Fatalf("%s: the plan of the whole walk is not the recorded one: %v, not %v", name, whole.Blame, r.Verdict.Blame)
 		}
 		for _, set := range sets {

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const loginFact = string(diag.HopNodeOpsAccess) + "/" + stepSSH
+const loginFact = string(diag.HopNodeOpsAccess) + "/" + hop.StepSSH
 
 // TestOperatorsWords: a login that ended on the operator's side decides nothing about the node, whether or not the
 // operator reaches the API, and the report has the next command.
@@ -25,9 +27,9 @@ func TestOperatorsWords(t *testing.T) {
 			diag.TLSExpired, diag.TLSNotYetValid} {
 			answers := map[string]func(*diag.Fact){loginFact: failWith(word, want.phase)}
 			phase, _, _ := strings.Cut(string(api), "_")
-			for _, step := range []string{stepHealthz, stepAuth} {
+			for _, step := range []string{hop.StepHealthz, hop.StepAuth} {
 				if api != diag.OK {
-					answers[factID(diag.HopControlPlaneAccess, step)] = failWith(api, phase)
+					answers[hop.FactID(diag.HopControlPlaneAccess, step)] = failWith(api, phase)
 				}
 			}
 			r := walkWith(t, answers)
@@ -79,7 +81,7 @@ func TestNodesWords(t *testing.T) {
 	// If the platform does not hear from the node either, no route to it is a fault of the node or its network.
 	stale := setField("node.last_seen_at", noon.Add(-time.Hour).Format(time.RFC3339))
 	r = walkWith(t, map[string]func(*diag.Fact){
-		loginFact: failWith(diag.TCPNoRoute, "tcp"), factID(diag.HopNodeHeartbeat, stepReadModel): stale,
+		loginFact: failWith(diag.TCPNoRoute, "tcp"), hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel): stale,
 	})
 	if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusFail {
 		t.Errorf("no route to a silent node: %s %s", h.Status, h.Because)
@@ -90,9 +92,9 @@ func TestNodesWords(t *testing.T) {
 // date.
 func shifted(d, node time.Duration, dated bool) map[string]func(*diag.Fact) {
 	answers := map[string]func(*diag.Fact){}
-	for _, h := range BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			answers[factID(h.ID, s.Name)] = func(f *diag.Fact) {
+			answers[hop.FactID(h.ID, s.Name)] = func(f *diag.Fact) {
 				f.At = diag.At(noon.Add(d))
 				if f.HTTP != nil && dated {
 					f.HTTP.Date = diag.At(noon)
@@ -140,15 +142,15 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 			f.Failure, f.Phase, f.HTTP, f.TLS, f.Cert, f.Unit, f.Binary = word, phase, nil, nil, nil, nil, nil
 		}
 	}
-	unit, identity, reach := factID(diag.HopNodeReadiness, stepProcess), factID(diag.HopNodeRecoveryStatus, stepIdentity),
-		factID(diag.HopNodeRuntimeAPI, stepReach)
+	unit, identity, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRecoveryStatus, hop.StepIdentity),
+		hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
 	for name, answers := range map[string]map[string]func(*diag.Fact){
 		"the unit has another name": {unit: gone(diag.UnitMissing, "")},
 		"the files are elsewhere":   {identity: gone(diag.FileMissing, "cert"), reach: gone(diag.FileMissing, "trust")},
 		"a machine without any of it": {unit: gone(diag.UnitMissing, ""), identity: gone(diag.FileMissing, "cert"),
 			reach: gone(diag.FileMissing, "env")},
 		"another node": {
-			factID(diag.HopNodeRecoveryStatus, stepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
+			hop.FactID(diag.HopNodeRecoveryStatus, hop.StepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 			identity: func(f *diag.Fact) { no := false; f.Cert.NodeBound, f.Cert.BoundTo = &no, "node:node-2" },
 		},
 	} {
@@ -157,7 +159,7 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 			!strings.HasPrefix(v.Owner, "operator access") {
 			t.Errorf("%s: %s, reason %s, owner %q\n%s", name, v.Outcome, v.Reason, v.Owner, describe(r))
 		}
-		answers[factID(diag.HopNodeHeartbeat, stepReadModel)] = setField("node.last_seen_at",
+		answers[hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel)] = setField("node.last_seen_at",
 			noon.Add(-time.Hour).Format(time.RFC3339))
 		if name != "another node" {
 			if r := walkWith(t, answers); r.Verdict.Outcome != diag.OutcomeFail {
@@ -167,7 +169,7 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 	}
 	// A node whose environment alone names another node is at fault.
 	r := walkWith(t, map[string]func(*diag.Fact){
-		factID(diag.HopNodeRecoveryStatus, stepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
+		hop.FactID(diag.HopNodeRecoveryStatus, hop.StepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 	})
 	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusFail {
 		t.Errorf("GPUAAS_NODE_ID alone: %s", h.Status)
@@ -180,11 +182,11 @@ func TestNamesNearAnUnknownOne(t *testing.T) {
 	for _, id := range []string{"gpu-7", "a", "b", "c", "node-1", "node-2", "node-11"} {
 		p.Nodes[id] = profile.Node{Host: "h"}
 	}
-	near := strings.Split(NewSubject(p, "node-12", "", "", "").Expected["other_nodes"], ", ")
+	near := strings.Split(hop.NewSubject(p, "node-12", "", "", "").Expected["other_nodes"], ", ")
 	if len(near) != 5 || !slices.Equal(near[:3], []string{"node-1", "node-11", "node-2"}) {
 		t.Errorf("near names %q", near)
 	}
-	if s := NewSubject(p, "node-1", "", "", ""); s.Expected["other_nodes"] != "" {
+	if s := hop.NewSubject(p, "node-1", "", "", ""); s.Expected["other_nodes"] != "" {
 		t.Errorf("a node of the profile: %q", s.Expected)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 func figure(n int64) *int64 { return &n }
@@ -34,12 +36,12 @@ func refusedHere(errno string, d diag.DenialFacts) func(*diag.Fact) {
 }
 
 // measurable returns every step of the chain that measures something, by its fact id.
-func measurable() map[string]Step {
-	out := map[string]Step{}
-	for _, h := range BuiltIn().List() {
+func measurable() map[string]hop.Step {
+	out := map[string]hop.Step{}
+	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			if !s.Pure && s.Uses == "" && s.From != Platform && !s.Optional && s.Name != stepGPUJudged { // not in this plan
-				out[factID(h.ID, s.Name)] = s
+			if !s.Pure && s.Uses == "" && s.From != hop.Platform && !s.Optional && s.Name != hop.StepGPUJudged { // not in this plan
+				out[hop.FactID(h.ID, s.Name)] = s
 			}
 		}
 	}
@@ -67,9 +69,9 @@ func TestOutOfIt(t *testing.T) {
 					}
 					name := fmt.Sprintf("%s %s %s %s in %s", id, k.resource, k.errno, scope, phase)
 					r := walkWith(t, answers{id: outOfIt(k.resource, scope, k.errno, phase)})
-					hop, _, _ := strings.Cut(id, "/")
-					h, v := hopOf(r, diag.HopID(hop)), r.Verdict
-					nodes := step.From == Node && id != loginFact && scope.Shared()
+					of, _, _ := strings.Cut(id, "/")
+					h, v := hopOf(r, diag.HopID(of)), r.Verdict
+					nodes := step.From == hop.Node && id != loginFact && scope.Shared()
 					switch {
 					case nodes && (v.Blame == nil || v.Blame.Hop != h.ID || v.Blame.Signal != diag.SigNodeExhausted ||
 						v.Owner != "node runtime"):
@@ -116,26 +118,26 @@ func TestDeniedHere(t *testing.T) {
 				"not read: packet filters"},
 		} {
 			for id, step := range measurable() {
-				hop, _, _ := strings.Cut(id, "/")
-				if id == loginFact || hop == string(diag.HopNodeReadiness) || strings.HasSuffix(id, stepIdentity) ||
-					strings.HasSuffix(id, stepProfile) || hop == string(diag.HopTerminalStartup) ||
-					hop == string(diag.HopAppRuntimeLiveness) {
+				of, _, _ := strings.Cut(id, "/")
+				if id == loginFact || of == string(diag.HopNodeReadiness) || strings.HasSuffix(id, hop.StepIdentity) ||
+					strings.HasSuffix(id, hop.StepProfile) || of == string(diag.HopTerminalStartup) ||
+					of == string(diag.HopAppRuntimeLiveness) {
 					continue // they do not connect
 				}
 				world := answers{id: refusedHere(errno, tc.d)}
-				switch hop { // an agent that gets there is not denied
+				switch of { // an agent that gets there is not denied
 				case string(diag.HopNodeRuntimeAPI), string(diag.HopNodeRecoveryStatus):
 					world["node_task_roundtrip/task"] = nobodyClaims
 				case string(diag.HopNodeTerminalReachability):
 					world["browser_terminal_ws/session"], world["terminal_open_task/session"] = streamTimeout, noStream
 				}
-				if step.From != Node || !tc.nodes {
+				if step.From != hop.Node || !tc.nodes {
 					world = answers{id: world[id]}
 				}
 				r := walkWith(t, world)
-				h, v := hopOf(r, diag.HopID(hop)), r.Verdict
+				h, v := hopOf(r, diag.HopID(of)), r.Verdict
 				name := errno + " by " + tc.name + " at " + id
-				if step.From == Node && tc.nodes {
+				if step.From == hop.Node && tc.nodes {
 					if v.Blame == nil || v.Blame.Hop != h.ID || v.Blame.Signal != diag.SigAgentConfined || v.Owner != "node runtime" ||
 						!strings.Contains(v.Blame.Text, tc.text) {
 						t.Fatalf("%s: blame %+v of %s\n%s", name, v.Blame, v.Owner, describe(r))
@@ -157,7 +159,7 @@ func TestAgentOutOfFiles(t *testing.T) {
 		f.Unit.Short = &diag.ShortageFacts{Resource: diag.OpenFiles, Scope: diag.ScopeProcess, Setting: "LimitNOFILE",
 			Limit: figure(64), Used: figure(64), Holders: []diag.Holder{{Name: "gpuaas-agent", Held: 64}}}
 	}
-	id := factID(diag.HopNodeReadiness, stepProcess)
+	id := hop.FactID(diag.HopNodeReadiness, hop.StepProcess)
 	r := walkWith(t, with(silentAgent(), answers{id: short}))
 	if v := r.Verdict; v.Blame == nil || v.Blame.Signal != diag.SigNodeExhausted || v.Owner != "node runtime" ||
 		!strings.Contains(v.Blame.Text, "64 of 64 used, LimitNOFILE") {

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -29,10 +34,10 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 	}
 	pins := []string{"", "192.0.2.10", "192.0.2.11"}
 	asked := 0
-	for _, hop := range BuiltIn().List() {
-		for _, step := range hop.Steps {
+	for _, h := range hops.BuiltIn().List() {
+		for _, step := range h.Steps {
 			for _, f := range failures {
-				id := factID(hop.ID, step.Name)
+				id := hop.FactID(h.ID, step.Name)
 				r := walkWith(t, answers{id: failWith(f.word, f.phase)})
 				for i := range r.Facts {
 					req := r.Facts[i].Request
@@ -42,9 +47,9 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 						continue
 					}
 					asked++
-					at := hostPortOf(target(&r.Facts[i]))
+					at := hop.HostPortOf(reading.Target(&r.Facts[i]))
 					if at == "" {
-						at = target(&r.Facts[i])
+						at = reading.Target(&r.Facts[i])
 					}
 					if at[0] == '$' { // nothing was expanded in this world
 						continue
@@ -64,14 +69,14 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 // TestNoOtherListenerNoPort: a node whose profile has only one listener gets no pair for it.
 func TestNoOtherListenerNoPort(t *testing.T) {
 	e := testEnv()
-	f := &diag.Fact{Vantage: Node, Target: "https://node-api.test/healthz", TCP: &diag.TCPFacts{Remote: "192.0.2.11:443"}}
-	got := tcpCounters(e, f)
+	f := &diag.Fact{Vantage: hop.Node, Target: "https://node-api.test/healthz", TCP: &diag.TCPFacts{Remote: "192.0.2.11:443"}}
+	got := reading.TCPCounters(e, f)
 	if len(got) != 2 || got[0].Request.Target != f.TCP.Remote ||
 		got[1].Request.Target != net.JoinHostPort("192.0.2.10", "18443") {
 		t.Errorf("%+v", got)
 	}
 	e.Profile.NodeTerminalURL = ""
-	if got := tcpCounters(e, f); got != nil {
+	if got := reading.TCPCounters(e, f); got != nil {
 		t.Errorf("one listener: %+v", got)
 	}
 }
@@ -82,7 +87,7 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 	yes, no := true, false
 	refused := diag.Fact{ID: "node_recovery_status/task-wait", Failure: diag.MTLSIngress400, Phase: "http",
 		HTTP: &diag.HTTPFacts{Status: 400}}
-	c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{refused})
+	c := hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{refused})
 	for _, tc := range []struct {
 		name string
 		f    diag.Fact
@@ -102,7 +107,7 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 		{"asked and answers", diag.Fact{TLS: &diag.TLSFacts{CertRequested: &yes, CertSent: "1"},
 			HTTP: &diag.HTTPFacts{Status: 204}}, true},
 	} {
-		if got := passes(c, refused.ID, &tc.f); got != tc.took {
+		if got := world.Passes(c, refused.ID, &tc.f); got != tc.took {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
@@ -112,12 +117,12 @@ func TestCertificateIsNotTakenByAListenerThatAsksForNone(t *testing.T) {
 // certificate and refused it. If it did not request one, the profile's own listener is asked.
 func TestOtherListenerIsShownARefusedCertificate(t *testing.T) {
 	e := testEnv()
-	f := &diag.Fact{Vantage: Node, Target: "https://node-api.test/x", Phase: "mtls", Failure: diag.MTLSUnknownCA}
-	vars := map[string]string{"session_id": unknownSessionID}
-	ask := func() []Counter {
-		return otherListener(e, f, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)
+	f := &diag.Fact{Vantage: hop.Node, Target: "https://node-api.test/x", Phase: "mtls", Failure: diag.MTLSUnknownCA}
+	vars := map[string]string{"session_id": hop.UnknownSessionID}
+	ask := func() []hop.Counter {
+		return world.OtherListener(e, f, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)
 	}
-	if got := ask(); len(got) != 1 || hostPortOf(got[0].Request.Target) != "term.test:18443" {
+	if got := ask(); len(got) != 1 || hop.HostPortOf(got[0].Request.Target) != "term.test:18443" {
 		t.Errorf("%+v", got)
 	}
 	f.Failure = diag.MTLSNotRequested
@@ -131,8 +136,10 @@ func TestQueryIsShownToNobodyElse(t *testing.T) {
 	e := testEnv()
 	f := &diag.Fact{Request: diag.Request{Op: diag.OpHTTP, Target: "https://a.apps.test/"},
 		HTTP: &diag.HTTPFacts{Status: 502}}
-	ask := func() []Counter { return otherRoute(e, f, "192.0.2.10", e.Profile.APIBase, "192.0.2.10", "healthz") }
-	if got := ask(); len(got) != 1 || hostOf(got[0].Request.Target) != "api.test" {
+	ask := func() []hop.Counter {
+		return world.OtherRoute(e, f, "192.0.2.10", e.Profile.APIBase, "192.0.2.10", "healthz")
+	}
+	if got := ask(); len(got) != 1 || reading.HostOf(got[0].Request.Target) != "api.test" {
 		t.Errorf("%+v", got)
 	}
 	f.Request.Query = diag.NewSecret("token=canary")
@@ -147,38 +154,38 @@ func TestPairs(t *testing.T) {
 	e.Profile.NodeNameServers = []string{"192.0.2.53", "192.0.2.54:5353", "192.0.2.55", "192.0.2.56"}
 	e.Profile.NodeRuntimeResolveAddress = ""
 	reach := diag.Request{Op: diag.OpHTTP, Target: "${GPUAAS_API_URL}/healthz", CABundle: "/etc/gpuaas/ca-bundle.crt"}
-	ladder := func(f *diag.Fact) []Counter { return networkCounters(e, f) }
-	hop := func(h Hop) func(*diag.Fact) []Counter {
-		return func(f *diag.Fact) []Counter {
-			return h.Counter(e, BuiltIn().NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)
+	ladder := func(f *diag.Fact) []hop.Counter { return reading.NetworkCounters(e, f) }
+	h := func(h hop.Hop) func(*diag.Fact) []hop.Counter {
+		return func(f *diag.Fact) []hop.Counter {
+			return h.Counter(e, hops.BuiltIn().NewCase(e.Subject, diag.Plan{}, diag.EndedCompleted, nil), f)
 		}
 	}
 	for _, tc := range []struct {
 		name, counter, changed string
 		f                      diag.Fact
-		asks                   func(*diag.Fact) []Counter
+		asks                   func(*diag.Fact) []hop.Counter
 	}{
-		{"a name server that fails", "name-server-2", "resolver", diag.Fact{Vantage: Node, Request: reach,
+		{"a name server that fails", "name-server-2", "resolver", diag.Fact{Vantage: hop.Node, Request: reach,
 			Target: "https://node-api.test/healthz", Failure: diag.DNSTimeout, Phase: "dns",
 			DNS: &diag.DNSFacts{Name: "node-api.test"}}, ladder},
-		{"a bundle that only the agent lacks", counterHostView, "view", diag.Fact{Vantage: Node, Request: reach,
+		{"a bundle that only the agent lacks", reading.CounterHostView, "view", diag.Fact{Vantage: hop.Node, Request: reach,
 			Target: "https://node-api.test/healthz", Failure: diag.FileMissing, Phase: "trust"}, ladder},
-		{"a folder that only the agent may not write", counterHostView, "view", diag.Fact{Vantage: Node,
+		{"a folder that only the agent may not write", reading.CounterHostView, "view", diag.Fact{Vantage: hop.Node,
 			Request: diag.Request{Op: diag.OpDisk, Target: "/var/lib/gpuaas/diag", Write: 8}, Failure: diag.DiskReadOnly,
 			Phase: "write"},
-			hop(nodeReadiness())},
-		{"a certificate that only the agent sees so", counterHostView, "view", diag.Fact{Vantage: Node,
+			h(hops.NodeReadiness())},
+		{"a certificate that only the agent sees so", reading.CounterHostView, "view", diag.Fact{Vantage: hop.Node,
 			Request: diag.Request{Op: diag.OpCert, Cert: "/etc/gpuaas/cert.pem"}, Failure: diag.FileUnparseable, Phase: "cert"},
-			hop(nodeRecoveryStatus())},
-		{"an upgrade that is refused", "plain", "op", diag.Fact{Vantage: Operator,
+			h(hops.NodeRecoveryStatus())},
+		{"an upgrade that is refused", "plain", "op", diag.Fact{Vantage: hop.Operator,
 			Request: diag.Request{Op: diag.OpWS, Target: "https://a.apps.test/ws"}, Failure: diag.WSUpgradeRejected,
 			Phase: "ws",
-			HTTP:  &diag.HTTPFacts{Status: 403}}, hop(appUserRoute())},
-		{"an API's route that is broken", counterOtherRoute, "target", diag.Fact{ID: "control_plane_access/healthz",
-			Vantage: Operator,
+			HTTP:  &diag.HTTPFacts{Status: 403}}, h(hops.AppUserRoute())},
+		{"an API's route that is broken", reading.CounterOtherRoute, "target", diag.Fact{ID: "control_plane_access/healthz",
+			Vantage: hop.Operator,
 			Request: diag.Request{Op: diag.OpHTTP, Target: "https://api.test/healthz", Resolve: "192.0.2.10"},
 			Failure: diag.HTTPEdgePage,
-			Phase:   "http", HTTP: &diag.HTTPFacts{Status: 502}}, hop(controlPlaneAccess())},
+			Phase:   "http", HTTP: &diag.HTTPFacts{Status: 502}}, h(hops.ControlPlaneAccess())},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := tc.f
@@ -186,40 +193,40 @@ func TestPairs(t *testing.T) {
 				f.ID = "a/b"
 			}
 			counters := tc.asks(&f)
-			i := slices.IndexFunc(counters, func(k Counter) bool { return k.Name == tc.counter })
+			i := slices.IndexFunc(counters, func(k hop.Counter) bool { return k.Name == tc.counter })
 			if i < 0 {
 				t.Fatalf("%+v", counters)
 			}
 			k := diag.Fact{ID: f.ID + "~" + tc.counter, Vantage: counters[i].From, Request: counters[i].Request,
 				Failure: f.Failure, Phase: f.Phase}
-			if p, _, _ := prove(askedAgain(f, k), diag.SigControlPlaneUnreachable, f.ID); p != nil {
+			if p, _, _ := verdict.Prove(askedAgain(f, k), diag.SigControlPlaneUnreachable, f.ID); p != nil {
 				t.Errorf("both fail: %+v", p)
 			}
 			k.Failure, k.Phase, k.HTTP = diag.OK, "", &diag.HTTPFacts{Status: 200}
-			p, why, _ := prove(askedAgain(f, k), diag.SigControlPlaneUnreachable, f.ID)
+			p, why, _ := verdict.Prove(askedAgain(f, k), diag.SigControlPlaneUnreachable, f.ID)
 			if p == nil || p.Changed != tc.changed {
 				t.Errorf("%+v %s, want %s", p, why, tc.changed)
 			}
 		})
 	}
-	if n := len(nameServers(e, &diag.Fact{Vantage: Node}, reach)); n != maxServers {
+	if n := len(reading.NameServers(e, &diag.Fact{Vantage: hop.Node}, reach)); n != reading.MaxServers {
 		t.Errorf("%d name servers", n)
 	}
-	if n := len(nameServers(e, &diag.Fact{Vantage: Operator}, reach)); n != 0 {
+	if n := len(reading.NameServers(e, &diag.Fact{Vantage: hop.Operator}, reach)); n != 0 {
 		t.Errorf("%d name servers for the operator", n)
 	}
 }
 
 // askedAgain returns a case in which each fact has as many equal runs as a proof needs.
-func askedAgain(facts ...diag.Fact) *Case {
+func askedAgain(facts ...diag.Fact) *hop.Case {
 	var all []diag.Fact
 	for _, f := range facts {
 		all = append(all, f)
-		for n := 2; n <= silentRepeats; n++ {
+		for n := 2; n <= verdict.SilentRepeats; n++ {
 			again := f
-			again.ID = repeatID(f.ID, n)
+			again.ID = hop.RepeatID(f.ID, n)
 			all = append(all, again)
 		}
 	}
-	return BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, all)
+	return hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, all)
 }

@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // passage is the result of one request's way to a healthy place and back.
@@ -54,16 +58,16 @@ func (a *along) ask(ctx context.Context, req diag.Request) diag.Fact {
 	word := map[string]diag.Failure{"dns": diag.DNSTimeout, "tcp": diag.TCPTimeout, "tls": diag.Timeout,
 		"http": diag.HTTPTimeout, "ws": diag.HTTPTimeout}[p.phase]
 	failWith(word, p.phase)(&f)
-	if rung(p.phase) > rung("tcp") {
+	if reading.Rung(p.phase) > reading.Rung("tcp") {
 		f.TCP = &p.tcp
 	}
 	return f
 }
 
 // bothAlong returns the vantages of a walk whose operator and node use the same way.
-func bothAlong(way func(diag.Request, time.Duration) passage) map[string]Vantage {
-	vantages := map[string]Vantage{Platform: &scripted{name: Platform}}
-	for _, v := range []string{Operator, Node} {
+func bothAlong(way func(diag.Request, time.Duration) passage) map[string]hop.Vantage {
+	vantages := map[string]hop.Vantage{hop.Platform: &scripted{name: hop.Platform}}
+	for _, v := range []string{hop.Operator, hop.Node} {
 		vantages[v] = &along{scripted{name: v}, way}
 	}
 	return vantages
@@ -102,7 +106,7 @@ func seeded(t *testing.T, walks int, walk func(t *testing.T, i int, dice *rand.R
 					words["unstable"]++
 				}
 			}
-			if _, err := Replay(BuiltIn(), r); err != nil {
+			if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 				t.Errorf("seed %d, walk %d: %v", seed, i, err)
 			}
 		})

@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -27,15 +30,15 @@ func TestCommandsToPaste(t *testing.T) {
 			"ssh ops@node sudo -n", true},
 	} {
 		plan := diag.Plan{Profile: "lab", Command: "gpuaasctl preflight --profile ./lab.yaml --node-id n1"}
-		c := BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
-			[]diag.Fact{{ID: factID(diag.HopNodeOpsAccess, stepSSH), SSH: &tc.ssh}})
-		if got := placeholders(c)("ssh"); got != tc.want {
+		c := hops.BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
+			[]diag.Fact{{ID: hop.FactID(diag.HopNodeOpsAccess, hop.StepSSH), SSH: &tc.ssh}})
+		if got := verdict.Placeholders(c)("ssh"); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
-		if got := sudoRefused(c, c.Fact(diag.HopNodeOpsAccess, stepSSH)); got != tc.refused {
+		if got := hops.SudoRefused(c, c.Fact(diag.HopNodeOpsAccess, hop.StepSSH)); got != tc.refused {
 			t.Errorf("%s: refused %v", name, got)
 		}
-		if got, _ := diag.FillCommand("{preflight} --only node_readiness", placeholders(c)); got != plan.Command+
+		if got, _ := diag.FillCommand("{preflight} --only node_readiness", verdict.Placeholders(c)); got != plan.Command+
 			" --only node_readiness" {
 			t.Errorf("the proof is %s", got)
 		}
@@ -59,13 +62,13 @@ func TestNothingElseToPaste(t *testing.T) {
 		"gpuaasctl preflight --node-id a\nb": walk,
 		"gpuaasctl node reenroll n1":         walk,
 	} {
-		c := BuiltIn().NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given}, diag.EndedCompleted, nil)
-		if got, _ := diag.FillCommand("{preflight}", placeholders(c)); got != want {
+		c := hops.BuiltIn().NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given}, diag.EndedCompleted, nil)
+		if got, _ := diag.FillCommand("{preflight}", verdict.Placeholders(c)); got != want {
 			t.Errorf("the walk %q is shown as %q", given, got)
 		}
 	}
 	yes := true
-	long := sshCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops",
+	long := hop.SSHCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops",
 		Sudo: &yes}, "fe80::1%eth0")
 	for given, want := range map[string]string{
 		long:                            long,
@@ -78,8 +81,8 @@ func TestNothingElseToPaste(t *testing.T) {
 		"ssh n reboot":                  login,
 		"ssh n; reboot":                 login,
 	} {
-		c := BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{}, diag.EndedCompleted, nil)
-		if got, ok := diag.FillCommand("{ssh}", placeholders(c)); got != want || ok != (want != "") {
+		c := hops.BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{}, diag.EndedCompleted, nil)
+		if got, ok := diag.FillCommand("{ssh}", verdict.Placeholders(c)); got != want || ok != (want != "") {
 			t.Errorf("the login %q is shown as %q", given, got)
 		}
 	}
@@ -94,8 +97,8 @@ func TestKnownHostOfALogin(t *testing.T) {
 		"ssh -o 'UserKnownHostsFile=/a b/hosts' -J gate -p 2222 10.0.0.5": {"[10.0.0.5]:2222", "/a b/hosts"},
 		"ssh 10.0.0.5; reboot":                                            {"", ""},
 	} {
-		c := &Case{Subject: diag.Subject{NodeHost: "10.0.0.5", Expected: map[string]string{"ssh": login}}}
-		if got := [2]string{knownAs(c), knownHosts(c)}; got != want {
+		c := &hop.Case{Subject: diag.Subject{NodeHost: "10.0.0.5", Expected: map[string]string{"ssh": login}}}
+		if got := [2]string{verdict.KnownAs(c), verdict.KnownHosts(c)}; got != want {
 			t.Errorf("%s: %q, want %q", login, got, want)
 		}
 	}

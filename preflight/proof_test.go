@@ -10,6 +10,11 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 const (
@@ -57,7 +62,7 @@ func TestAPassOfAPairIsTheHops(t *testing.T) {
 			if strings.Contains(v.Blame.Text, "the operator") {
 				t.Errorf("a pinned address is not looked up, so the operator's question says nothing of it: %s", v.Blame.Text)
 			}
-			if tc.proven && (v.Proof.Failed < repeats || v.Proof.Passed < repeats) {
+			if tc.proven && (v.Proof.Failed < reading.Repeats || v.Proof.Passed < reading.Repeats) {
 				t.Errorf("%+v", v.Proof)
 			}
 			for _, e := range v.RuledOut {
@@ -114,7 +119,7 @@ func TestWhatComesAndGoesIsUnstable(t *testing.T) {
 		"the loss is at or between the node and its DNS server 192.0.2.53:53"; !strings.Contains(v.Blame.Text, want) {
 		t.Errorf("%s", v.Blame.Text)
 	}
-	if _, err := Replay(BuiltIn(), r); err != nil {
+	if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]answers{
@@ -159,7 +164,7 @@ func (m *timed) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 			m.mu.Lock()
 			m.asked[req.ID] = time.Since(m.start)
 			m.mu.Unlock()
-			step, name, _ := splitID(req.ID)
+			step, name, _ := hop.SplitID(req.ID)
 			wait := m.takes[strings.TrimSuffix(step+"~"+name, "~")]
 			own := time.Duration(req.TimeoutMS) * time.Millisecond
 			select {
@@ -185,8 +190,8 @@ func TestRepeatsRunBesideTheSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		vantages := map[string]*timed{}
-		v := map[string]Vantage{}
-		for _, name := range []string{Operator, Node, Platform} {
+		v := map[string]hop.Vantage{}
+		for _, name := range []string{hop.Operator, hop.Node, hop.Platform} {
 			vantages[name] = &timed{scripted: scripted{name: name}, start: began, asked: map[string]time.Duration{},
 				takes: map[string]time.Duration{
 					reach: never, "terminal_token_mint/mint": never, "node_task_roundtrip/task": never,
@@ -195,14 +200,14 @@ func TestRepeatsRunBesideTheSilence(t *testing.T) {
 		}
 		e := testEnv()
 		plan := testPlan(e)
-		facts, ended := Walk(context.Background(), e, plan, v, nil)
+		facts, ended := walk.Walk(context.Background(), e, plan, v, nil)
 		if d := time.Since(began); d > 10*time.Second {
 			t.Errorf("the walk took %s", d)
 		}
 		r := &diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 			Run: diag.Run{EndedBy: ended}}
-		Judge(BuiltIn(), r)
-		asked := vantages[Node].asked
+		verdict.Judge(hops.BuiltIn(), r)
+		asked := vantages[hop.Node].asked
 		at := func(id string) time.Duration {
 			d, ok := asked[id]
 			if !ok {
@@ -222,7 +227,7 @@ func TestRepeatsRunBesideTheSilence(t *testing.T) {
 			t.Errorf("the last round began after the question's own end: %v", order)
 		}
 		for _, f := range facts {
-			step, _, n := splitID(f.ID)
+			step, _, n := hop.SplitID(f.ID)
 			if n > 0 && step != reach {
 				t.Errorf("%s was asked again", f.ID)
 			}
@@ -235,8 +240,8 @@ func TestALateAnswerIsAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &diag.Report{}
 		e := testEnv()
-		v := map[string]Vantage{}
-		for _, name := range []string{Operator, Node, Platform} {
+		v := map[string]hop.Vantage{}
+		for _, name := range []string{hop.Operator, hop.Node, hop.Platform} {
 			v[name] = &timed{scripted: scripted{name: name}, start: time.Now(), asked: map[string]time.Duration{},
 				takes: map[string]time.Duration{
 					reach: 2500 * time.Millisecond, stream: 1500 * time.Millisecond,
@@ -244,10 +249,10 @@ func TestALateAnswerIsAnAnswer(t *testing.T) {
 				}}
 		}
 		plan := testPlan(e)
-		facts, ended := Walk(context.Background(), e, plan, v, nil)
+		facts, ended := walk.Walk(context.Background(), e, plan, v, nil)
 		*r = diag.Report{Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 			Run: diag.Run{EndedBy: ended}}
-		Judge(BuiltIn(), r)
+		verdict.Judge(hops.BuiltIn(), r)
 		if r.Verdict.Outcome != diag.OutcomePass {
 			t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 		}
@@ -268,11 +273,11 @@ func TestOlderReportsAreLikelyAtMost(t *testing.T) {
 			reach: failWith(diag.DNSTimeout, "dns"), reach + "~host-view": failWith(diag.DNSTimeout, "dns"),
 			reach + "~pinned": tc.pinned,
 		})
-		r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { _, _, n := splitID(f.ID); return n > 0 })
+		r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { _, _, n := hop.SplitID(f.ID); return n > 0 })
 		r.Verdict.Confidence = diag.Proven
 		r.Verdict.Proof = &diag.Proof{Failing: reach, Passing: reach + "~pinned", Changed: "resolve",
 			Text: "as it was said then"}
-		again, err := Replay(BuiltIn(), r)
+		again, err := verdict.Replay(hops.BuiltIn(), r)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -293,7 +298,7 @@ func TestAConnectionOfAnotherDoesNotCount(t *testing.T) {
 			f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443", Reused: !f.Request.Fresh}
 		},
 	})
-	if p := r.Verdict.Proof; p == nil || p.Changed != "ca_inline" || p.Passed < repeats {
+	if p := r.Verdict.Proof; p == nil || p.Changed != "ca_inline" || p.Passed < reading.Repeats {
 		t.Errorf("%+v, %q\n%s", p, r.Verdict.Unproven, describe(r))
 	}
 }

@@ -12,16 +12,20 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // foretold returns a walk's report and its provisional blames.
-func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*diag.Report, []Provisional) {
+func foretold(ctx context.Context, t *testing.T, vantages map[string]hop.Vantage) (*diag.Report, []walk.Provisional) {
 	t.Helper()
 	e := testEnv()
 	plan := testPlan(e)
-	var shown []Provisional
-	facts, ended := Walk(ctx, e, plan, vantages, func(ev Event) {
-		if ev.Kind == LikelySoFar {
+	var shown []walk.Provisional
+	facts, ended := walk.Walk(ctx, e, plan, vantages, func(ev walk.Event) {
+		if ev.Kind == walk.LikelySoFar {
 			shown = append(shown, *ev.Provisional)
 		}
 	})
@@ -29,7 +33,7 @@ func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*
 		Head: diag.NewHead(diag.KindPreflight), Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, EndedBy: ended},
 	}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	for _, p := range shown {
 		if b := p.Blame; b != nil && (b.Confidence != "" || b.Proof != nil || b.Observation != nil || b.Unproven != "") {
 			t.Errorf("at %s: a blame with proof: %+v", p.At, b)
@@ -39,7 +43,7 @@ func foretold(ctx context.Context, t *testing.T, vantages map[string]Vantage) (*
 }
 
 // corrected returns a provisional blame that differs from the report's, "" if all were confirmed.
-func corrected(r *diag.Report, shown []Provisional) string {
+func corrected(r *diag.Report, shown []walk.Provisional) string {
 	final := blameOf(r)
 	for _, p := range shown {
 		if b := p.Blame; b != nil && (b.Hop != final.Hop || b.Signal != final.Signal) {
@@ -113,9 +117,9 @@ func (p *path) ask(ctx context.Context, req diag.Request) diag.Fact {
 }
 
 // paths returns the vantages of a walk whose operator and node have the same round trip.
-func paths(rtt time.Duration, dropped func(vantage string, req diag.Request) string, lost string) map[string]Vantage {
-	v := map[string]Vantage{Platform: &scripted{name: Platform}}
-	for _, name := range []string{Operator, Node} {
+func paths(rtt time.Duration, dropped func(vantage string, req diag.Request) string, lost string) map[string]hop.Vantage {
+	v := map[string]hop.Vantage{hop.Platform: &scripted{name: hop.Platform}}
+	for _, name := range []string{hop.Operator, hop.Node} {
 		p := &path{scripted: scripted{name: name}, rtt: rtt, lost: lost, began: time.Now()}
 		if dropped != nil {
 			p.dropped = func(req diag.Request) string { return dropped(name, req) }
@@ -140,25 +144,25 @@ func TestSilenceIsBlamedInTwoSeconds(t *testing.T) {
 		dropped func(vantage string, req diag.Request) string
 	}{
 		"node to its API": {diag.HopNodeRuntimeAPI, func(v string, req diag.Request) string {
-			return phaseIf("tcp", v == Node && toPort(req, "https://node-api.test"))
+			return phaseIf("tcp", v == hop.Node && toPort(req, "https://node-api.test"))
 		}},
 		"node to the terminal listener": {diag.HopNodeTerminalReachability, func(v string, req diag.Request) string {
-			return phaseIf("tcp", v == Node && toPort(req, "https://term.test:18443"))
+			return phaseIf("tcp", v == hop.Node && toPort(req, "https://term.test:18443"))
 		}},
 		"node to its name server": {diag.HopNodeRuntimeAPI, func(v string, req diag.Request) string {
-			return phaseIf("dns", v == Node && req.Op.Row().Ladder && req.Op != diag.OpTCP && req.Resolve == "")
+			return phaseIf("dns", v == hop.Node && req.Op.Row().Ladder && req.Op != diag.OpTCP && req.Resolve == "")
 		}},
 		"operator to the node": {diag.HopNodeOpsAccess, func(v string, req diag.Request) string {
-			return phaseIf("tcp", v == Node)
+			return phaseIf("tcp", v == hop.Node)
 		}},
 		"operator to the API": {diag.HopControlPlaneAccess, func(v string, req diag.Request) string {
-			return phaseIf("tcp", v == Operator && toPort(req, "https://api.test"))
+			return phaseIf("tcp", v == hop.Operator && toPort(req, "https://api.test"))
 		}},
 		"operator to everything": {diag.HopControlPlaneAccess, func(v string, req diag.Request) string {
-			return phaseIf("tcp", v == Operator && req.Op.Row().Ladder)
+			return phaseIf("tcp", v == hop.Operator && req.Op.Row().Ladder)
 		}},
 		"operator to the terminal": {diag.HopTerminalPublicRoute, func(v string, req diag.Request) string {
-			return phaseIf("tcp", v == Operator && toPort(req, "https://term.test"))
+			return phaseIf("tcp", v == hop.Operator && toPort(req, "https://term.test"))
 		}},
 	} {
 		for _, rtt := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
@@ -196,10 +200,10 @@ func phaseIf(phase string, is bool) string {
 // TestASlowPathIsNotBlamed loses the first SYN of each request in turn, on healthy paths with long round trips.
 func TestASlowPathIsNotBlamed(t *testing.T) {
 	questions := []string{""}
-	for _, h := range BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			if s.Uses == "" && !s.Pure && s.From != Platform {
-				questions = append(questions, factID(h.ID, s.Name))
+			if s.Uses == "" && !s.Pure && s.From != hop.Platform {
+				questions = append(questions, hop.FactID(h.ID, s.Name))
 			}
 		}
 	}
@@ -264,15 +268,15 @@ func TestAWalkIsTheSameWithAnObserver(t *testing.T) {
 	for _, end := range []time.Duration{time.Minute, 1900 * time.Millisecond} {
 		var facts [2][]diag.Fact
 		var took [2]time.Duration
-		for i, observe := range []func(Event){nil, func(Event) {}} {
+		for i, observe := range []func(walk.Event){nil, func(walk.Event) {}} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				stop := time.AfterFunc(end, cancel)
 				defer stop.Stop()
 				e, began := testEnv(), time.Now()
-				facts[i], _ = Walk(ctx, e, testPlan(e), paths(time.Millisecond, func(v string, req diag.Request) string {
-					return phaseIf("tcp", v == Node && toPort(req, "https://node-api.test"))
+				facts[i], _ = walk.Walk(ctx, e, testPlan(e), paths(time.Millisecond, func(v string, req diag.Request) string {
+					return phaseIf("tcp", v == hop.Node && toPort(req, "https://node-api.test"))
 				}, ""), observe)
 				took[i] = time.Since(began)
 			})

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // readiness judges hop 5 of a healthy node with one changed fact.
@@ -12,18 +15,18 @@ func readiness(t *testing.T, step string, change func(f *diag.Fact)) diag.HopRes
 	t.Helper()
 	e := testEnv()
 	plan := testPlan(e)
-	hop := hopIn(BuiltIn().List(), diag.HopNodeReadiness)
+	h := hop.In(hops.BuiltIn().List(), diag.HopNodeReadiness)
 	var facts []diag.Fact
-	for _, s := range hop.Steps {
+	for _, s := range h.Steps {
 		req := s.Ask(e, nil)
-		req.ID = factID(hop.ID, s.Name)
+		req.ID = hop.FactID(h.ID, s.Name)
 		f := healthy(req)
 		if s.Name == step {
 			change(&f)
 		}
 		facts = append(facts, f)
 	}
-	return assessHop(hop, BuiltIn().NewCase(e.Subject, plan, diag.EndedCompleted, facts),
+	return verdict.AssessHop(h, hops.BuiltIn().NewCase(e.Subject, plan, diag.EndedCompleted, facts),
 		func(id diag.HopID) diag.Status {
 			return map[diag.HopID]diag.Status{diag.HopNodeOpsAccess: diag.StatusPass}[id]
 		})
@@ -105,7 +108,7 @@ func TestCrashLoop(t *testing.T) {
 		"its last start was by an exec": {unit{Restarts: num(0), UptimeS: long(1)}, diag.StatusPass, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := readiness(t, stepProcess, func(f *diag.Fact) {
+			r := readiness(t, hop.StepProcess, func(f *diag.Fact) {
 				u := c.unit
 				u.Active, u.Sub, u.PID, u.ProcessState = "active", "running", 42, "S"
 				f.Unit = &u
@@ -153,7 +156,7 @@ func TestWhoseAgent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := readiness(t, stepBinary, func(f *diag.Fact) {
+			r := readiness(t, hops.StepBinary, func(f *diag.Fact) {
 				id := f.ID
 				f.Request, f.Request.ID, f.Request.Op = c.req, id, diag.OpBinary
 				f.Binary = &diag.BinaryFacts{Path: c.req.Target, Kind: "elf", OurAgent: c.ours}
@@ -199,7 +202,7 @@ func TestRootDisk(t *testing.T) {
 			""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := readiness(t, stepRoot, c.change)
+			r := readiness(t, hops.StepRoot, c.change)
 			if r.Status != c.want || r.Signal != c.signal || !strings.Contains(r.Text, c.text) {
 				t.Errorf("%s %s %q %s, want %s %s %q", r.Status, r.Signal, r.Text, r.Because, c.want, c.signal, c.text)
 			}

@@ -8,7 +8,11 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // scrubLine is the Scrub that the tool gives an Env.
@@ -63,7 +67,7 @@ func TestOwnWordsAreQuoted(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := walkWith(t, tc.answers)
 			r.Evidence = tc.evidence
-			Judge(BuiltIn(), r)
+			verdict.Judge(hops.BuiltIn(), r)
 			v := r.Verdict
 			if v.Blame == nil || v.Blame.Hop != diag.HopGatewayNodeStream {
 				t.Fatalf("blame %+v\n%s", v.Blame, describe(r))
@@ -90,7 +94,7 @@ func TestOneTaskIsNotQuotedForAnother(t *testing.T) {
 	for _, session := range []string{"", "sess-1"} {
 		r.Evidence = []diag.EvidenceLine{{At: diag.At(noon), Kind: "terminal.error", CorrelationID: "corr-1",
 			SessionID: session, Code: "session_not_found", Error: "no browser waits for this terminal session"}}
-		Judge(BuiltIn(), r)
+		verdict.Judge(hops.BuiltIn(), r)
 		if b := r.Verdict.Blame; b == nil || b.Hop != diag.HopNodeTaskRoundtrip ||
 			strings.Contains(b.Text, "no browser waits") {
 			t.Errorf("%+v", b)
@@ -120,12 +124,12 @@ func TestEvidenceKeepsTheError(t *testing.T) {
 			`","payload":"kept there"}},` +
 			`{"at":"2026-01-02T12:00:00Z","kind":"x","detail":{"message":"token=canary-1 Authorization: Bearer canary-2\nGET \"https://h/p?login=canary-3\" ` +
 			`eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9canary4"}},{"at":"2026-01-02T12:00:00Z","kind":"y","detail":{"code":7,"message":["canary-5"]}}]`
-	lines := parseEvidence(raw, scrubLine)
+	lines := walk.ParseEvidence(raw, scrubLine)
 	if len(lines) != 3 {
 		t.Fatalf("%d lines", len(lines))
 	}
 	if l := lines[0]; l.Code != "node_stream_failed" || !strings.HasSuffix(l.Error, "too many open files") ||
-		len([]rune(l.Error)) > maxCause {
+		len([]rune(l.Error)) > reading.MaxCause {
 		t.Errorf("%+v", l)
 	}
 	for _, l := range lines {
@@ -159,23 +163,23 @@ func TestEvidenceKeepsNoSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := parseEvidence(string(item), scrubLine)
+		lines := walk.ParseEvidence(string(item), scrubLine)
 		if len(lines) != 1 || lines[0].Error == "" {
 			t.Fatalf("%q: %+v", message, lines)
 		}
 		if text := lines[0].Error + lines[0].Code; strings.Contains(text, "1f9C") {
 			t.Errorf("%q is kept as %q", message, text)
 		}
-		if l := parseEvidence(string(item), nil)[0]; l.Error+l.Code != "" {
+		if l := walk.ParseEvidence(string(item), nil)[0]; l.Error+l.Code != "" {
 			t.Errorf("without a scrubber %q is kept", l.Error+l.Code)
 		}
 	}
 	const plain = "task-0123456789abcdef0123456789abcdef: the recovery token is expired: dial tcp 192.0.2.10:18443: " +
 		"connect: connection refused"
-	if got := parseEvidence(`[{"detail":{"message":"`+plain+`"}}]`, scrubLine)[0].Error; got != plain {
+	if got := walk.ParseEvidence(`[{"detail":{"message":"`+plain+`"}}]`, scrubLine)[0].Error; got != plain {
 		t.Errorf("%q", got)
 	}
-	for _, r := range parseEvidence(`[{"detail":{"message":"\u001b[31mred\u202e\u009b31m\u2028\u200b\u007f"}}]`,
+	for _, r := range walk.ParseEvidence(`[{"detail":{"message":"\u001b[31mred\u202e\u009b31m\u2028\u200b\u007f"}}]`,
 		scrubLine)[0].Error {
 		if r < ' ' || r >= 0x7f {
 			t.Errorf("%U is kept", r)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // inJSON is a server's refusal in JSON, with a code of its own or "".
@@ -164,7 +166,7 @@ func TestAClosedHealthPageIsNoFilter(t *testing.T) {
 			"node_terminal_reachability/stream": inPlaceOfUpgrade(shown(page))})
 		if !token {
 			r.Facts = slices.DeleteFunc(r.Facts, func(f diag.Fact) bool { return f.ID == authFact })
-			Judge(BuiltIn(), r)
+			verdict.Judge(hops.BuiltIn(), r)
 		}
 		text := hopOf(r, diag.HopNodeRecoveryStatus).Text
 		if strings.Contains(text, "and not the node's certificate") != token {

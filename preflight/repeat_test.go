@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // TestRepeatsAskOnlyWhatDoesNothing breaks every request of a healthy walk in two ways. Only requests without an effect
@@ -17,7 +18,7 @@ func TestRepeatsAskOnlyWhatDoesNothing(t *testing.T) {
 				continue
 			}
 			for _, f := range walkWith(t, answers{broke.ID: b.do}).Facts {
-				if _, _, n := splitID(f.ID); n == 0 {
+				if _, _, n := hop.SplitID(f.ID); n == 0 {
 					continue
 				}
 				repeats++

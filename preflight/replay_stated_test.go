@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestComparedNamesWhatWasStated: a difference in any part of the stated verdict is noticed, other rules alone are not,
@@ -43,8 +45,8 @@ func TestComparedNamesWhatWasStated(t *testing.T) {
 			t.Errorf("%s: replayed is %+v", name, first.Replayed)
 			continue
 		}
-		if !c.same && first.Replayed.Stated != Stated(&file) {
-			t.Errorf("%s: stated %+v, want %+v", name, first.Replayed.Stated, Stated(&file))
+		if !c.same && first.Replayed.Stated != verdict.Stated(&file) {
+			t.Errorf("%s: stated %+v, want %+v", name, first.Replayed.Stated, verdict.Stated(&file))
 		}
 		if second := replayed(t, first); !reflect.DeepEqual(first, second) {
 			t.Errorf("%s: a replay of the replay differs: %+v, then %+v", name, first.Replayed, second.Replayed)
@@ -54,10 +56,10 @@ func TestComparedNamesWhatWasStated(t *testing.T) {
 
 func replayed(t *testing.T, r *diag.Report) *diag.Report {
 	t.Helper()
-	again, err := Replay(BuiltIn(), r)
+	again, err := verdict.Replay(hops.BuiltIn(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	Compared(r, again)
+	verdict.Compared(r, again)
 	return again
 }

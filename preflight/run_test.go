@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // described is a scripted vantage that describes its place.
@@ -20,18 +24,18 @@ type described struct {
 
 func (d *described) Info() diag.VantageInfo { return d.info }
 
-func testJob(v map[string]Vantage) *Job {
+func testJob(v map[string]hop.Vantage) *walk.Job {
 	e := testEnv()
-	return &Job{Env: *e, Plan: testPlan(e), Vantages: v, RunID: "run-1", Began: time.Now(), Tool: "v1"}
+	return &walk.Job{Env: *e, Plan: testPlan(e), Vantages: v, RunID: "run-1", Began: time.Now(), Tool: "v1"}
 }
 
 func TestRunIsAWholeReport(t *testing.T) {
-	node := diag.VantageInfo{ID: Node, How: "ssh ops@192.0.2.101:22", Host: "192.0.2.101"}
+	node := diag.VantageInfo{ID: hop.Node, How: "ssh ops@192.0.2.101:22", Host: "192.0.2.101"}
 	resolver := func(f *diag.Fact) { f.DNS = &diag.DNSFacts{Name: "api.test", Server: "192.0.2.53:53"} }
 	r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
-		return Run(t.Context(), testJob(map[string]Vantage{
-			Operator: &scripted{name: Operator, answers: answers{"control_plane_access/healthz": resolver}},
-			Node:     &described{scripted{name: Node}, node},
+		return walk.Run(t.Context(), testJob(map[string]hop.Vantage{
+			hop.Operator: &scripted{name: hop.Operator, answers: answers{"control_plane_access/healthz": resolver}},
+			hop.Node:     &described{scripted{name: hop.Node}, node},
 		}))
 	})
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight || r.Verdict.Outcome != diag.OutcomePass {
@@ -41,7 +45,7 @@ func TestRunIsAWholeReport(t *testing.T) {
 		r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("run %+v", r.Run)
 	}
-	want := []diag.VantageInfo{{ID: Operator, Resolver: "192.0.2.53:53"}, node}
+	want := []diag.VantageInfo{{ID: hop.Operator, Resolver: "192.0.2.53:53"}, node}
 	if !slices.Equal(r.Vantages, want) {
 		t.Errorf("vantages %+v, want %+v", r.Vantages, want)
 	}
@@ -51,7 +55,7 @@ func TestRunIsAWholeReport(t *testing.T) {
 	if len(r.Evidence) != 1 || r.Evidence[0].Kind != "task_claimed" {
 		t.Errorf("evidence %+v", r.Evidence)
 	}
-	if _, err := Replay(BuiltIn(), r); err != nil {
+	if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 		t.Errorf("its own report is refused: %v", err)
 	}
 }
@@ -74,12 +78,12 @@ func (d *stuck) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		node := &stuck{scripted: scripted{name: Node}, question: "node_ops_access/ssh", release: make(chan struct{})}
-		j := testJob(map[string]Vantage{Operator: &scripted{name: Operator}, Node: node})
+		node := &stuck{scripted: scripted{name: hop.Node}, question: "node_ops_access/ssh", release: make(chan struct{})}
+		j := testJob(map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator}, hop.Node: node})
 		defer close(node.release)
 		var mu sync.Mutex // guards ended
 		ended := false
-		j.Observe = func(Event) {
+		j.Observe = func(walk.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if ended {
@@ -87,7 +91,7 @@ func TestRunDoesNotWaitForADeafVantage(t *testing.T) {
 			}
 		}
 		time.AfterFunc(time.Second, cancel)
-		r := Run(ctx, j)
+		r := walk.Run(ctx, j)
 		if d := time.Since(j.Began); d > 2*time.Second {
 			t.Errorf("it took %s", d)
 		}
@@ -126,16 +130,16 @@ func TestNoTimeNoCounterProbe(t *testing.T) {
 	const question = "node_runtime_api_reachability/reach"
 	for budget, want := range map[time.Duration]bool{900 * time.Millisecond: false, 9 * time.Second: true} {
 		synctest.Test(t, func(t *testing.T) {
-			j := testJob(map[string]Vantage{
-				Operator: &scripted{name: Operator},
-				Node:     &slow{scripted{name: Node}, question, 4 * time.Second},
+			j := testJob(map[string]hop.Vantage{
+				hop.Operator: &scripted{name: hop.Operator},
+				hop.Node:     &slow{scripted{name: hop.Node}, question, 4 * time.Second},
 			})
 			for i := range j.Plan.Hops {
 				if j.Plan.Hops[i].ID == diag.HopNodeRuntimeAPI {
 					j.Plan.Hops[i].BudgetMS = budget.Milliseconds()
 				}
 			}
-			r := Run(t.Context(), j)
+			r := walk.Run(t.Context(), j)
 			asked := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return strings.HasPrefix(f.ID, question+"~") })
 			if asked != want {
 				t.Errorf("budget %s: counter-probes asked: %t", budget, asked)
@@ -179,13 +183,13 @@ func TestASmallBudgetBlamesNoLogin(t *testing.T) {
 	const question = "node_runtime_api_reachability/reach"
 	for _, never := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			j := testJob(map[string]Vantage{
-				Operator: &scripted{name: Operator},
-				Node:     &mute{scripted{name: Node}, question, never},
+			j := testJob(map[string]hop.Vantage{
+				hop.Operator: &scripted{name: hop.Operator},
+				hop.Node:     &mute{scripted{name: hop.Node}, question, never},
 			})
 			j.Env.Profile.Budgets = map[diag.HopID]time.Duration{diag.HopNodeRuntimeAPI: 3 * time.Second}
 			j.Plan = testPlan(&j.Env)
-			r := Run(t.Context(), j)
+			r := walk.Run(t.Context(), j)
 			if h := hopOf(r, diag.HopNodeOpsAccess); h.Status != diag.StatusPass {
 				t.Errorf("the login is %s: %s", h.Status, h.Text)
 			}

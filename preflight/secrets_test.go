@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // gossip answers like the vantage below, and repeats in every text the secrets that any request of the walk has
 // carried so far, as servers of one platform can.
 type gossip struct {
-	Vantage
+	hop.Vantage
 	heard *seenSecrets
 }
 
@@ -59,11 +61,11 @@ func TestNoAnswerRepeatsAnotherRequestsSecret(t *testing.T) {
 	facts := inMadeUpTime(t, func(t *testing.T) []diag.Fact {
 		e := testEnv()
 		e.Token, e.Cookie = diag.NewSecret("0b6f3c52-3f4e-4d5a-8a55-11f0c0ffee00"), diag.NewSecret("sid=short1")
-		v := map[string]Vantage{}
-		for _, name := range []string{Operator, Node, Platform} {
+		v := map[string]hop.Vantage{}
+		for _, name := range []string{hop.Operator, hop.Node, hop.Platform} {
 			v[name] = gossip{&scripted{name: name}, heard}
 		}
-		facts, _ := Walk(t.Context(), e, testPlan(e), v, nil)
+		facts, _ := walk.Walk(t.Context(), e, testPlan(e), v, nil)
 		return facts
 	})
 	if len(heard.all) < 10 || len(facts) < 20 {

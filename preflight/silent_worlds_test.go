@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // The worlds of this file have a peer that is silent. They are walked in virtual time, so that their silence costs
@@ -56,12 +59,12 @@ func (h *hushed) ask(ctx context.Context, req diag.Request) diag.Fact {
 
 // walkHushed walks a world in which both vantages may be silent for a while or for ever, and which is otherwise as in
 // answered.
-func walkHushed(t *testing.T, e *Env, answered answers, lasts time.Duration,
+func walkHushed(t *testing.T, e *hop.Env, answered answers, lasts time.Duration,
 	silent func(vantage string, req diag.Request) func(*diag.Fact)) (r *diag.Report, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		began, v := time.Now(), map[string]Vantage{Platform: &scripted{name: Platform}}
-		for _, name := range []string{Operator, Node} {
+		began, v := time.Now(), map[string]hop.Vantage{hop.Platform: &scripted{name: hop.Platform}}
+		for _, name := range []string{hop.Operator, hop.Node} {
 			v[name] = &hushed{scripted: scripted{name: name, answers: answered}, lasts: lasts, start: began,
 				silent: func(req diag.Request) func(*diag.Fact) { return silent(name, req) }}
 		}
@@ -70,7 +73,7 @@ func walkHushed(t *testing.T, e *Env, answered answers, lasts time.Duration,
 	if r.Run.EndedBy != diag.EndedCompleted {
 		t.Errorf("the walk ended by %s", r.Run.EndedBy)
 	}
-	if _, err := Replay(BuiltIn(), r); err != nil {
+	if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	return r, took
@@ -98,7 +101,7 @@ func TestLoginFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, took := walkHushed(t, testEnv(), nil, 0, func(vantage string, req diag.Request) func(*diag.Fact) {
 				switch {
-				case vantage != Node:
+				case vantage != hop.Node:
 					return nil
 				case req.Op == diag.OpSSH:
 					return func(f *diag.Fact) { failWith(diag.Timeout, phase)(f); f.SSH = &diag.SSHFacts{User: "ops"} }
@@ -117,7 +120,7 @@ func TestLoginFaults(t *testing.T) {
 				t.Errorf("owner %q, recovery %v, reason %q, others %+v", v.Owner, v.Recovery, v.Reason, v.OtherFindings)
 			}
 			stayGreen(t, r, remoteHops)
-			if limit := hopIn(BuiltIn().List(), diag.HopNodeOpsAccess).Budget + time.Second; took > limit {
+			if limit := hop.In(hops.BuiltIn().List(), diag.HopNodeOpsAccess).Budget + time.Second; took > limit {
 				t.Errorf("the walk took %s, and its one silent hop has %s", took, limit)
 			}
 			if t.Failed() {
@@ -136,7 +139,7 @@ func TestFrozenAfterLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, took := walkHushed(t, testEnv(), nil, 0, func(vantage string, req diag.Request) func(*diag.Fact) {
 				switch {
-				case vantage != Node:
+				case vantage != hop.Node:
 					return nil
 				case req.Op == diag.OpSSH:
 					return login
@@ -160,10 +163,10 @@ func TestFrozenAfterLogin(t *testing.T) {
 func TestStalledAPIIsNoFaultOfTheTerminal(t *testing.T) {
 	asksTheAPI := []diag.HopID{diag.HopAllocationBinding, diag.HopNodeHeartbeat, diag.HopNodeTaskRoundtrip,
 		diag.HopTerminalOpenTask}
-	stalls := map[string][]string{Operator: {"/nodes/", "/tasks", "/allocations/alloc-1"}, Node: {"/tasks/"}}
+	stalls := map[string][]string{hop.Operator: {"/nodes/", "/tasks", "/allocations/alloc-1"}, hop.Node: {"/tasks/"}}
 	e := testEnv()
 	e.Profile.Budgets = map[diag.HopID]time.Duration{}
-	for _, h := range BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		e.Profile.Budgets[h.ID] = 5 * h.Budget
 	}
 	for _, id := range asksTheAPI {
@@ -214,14 +217,14 @@ func (s silentSession) walk(t *testing.T) *diag.Report {
 	world := cutWorld(diag.WSFacts{FirstFrame: s.first}, s.row)
 	r, _ := walkHushed(t, testEnv(), world, 0, func(vantage string, req diag.Request) func(*diag.Fact) {
 		switch {
-		case vantage == Operator && req.ID == "browser_terminal_ws/session":
+		case vantage == hop.Operator && req.ID == "browser_terminal_ws/session":
 			return func(f *diag.Fact) {
 				f.WS.QuietMS = diag.Millis(req.TimeoutMS)
 				if f.WS.PingLost = !s.pinged; s.pinged {
 					f.WS.PingMS = 3
 				}
 			}
-		case vantage == Node && s.frozen && strings.HasPrefix(req.ID, "gateway_node_stream/gateway"):
+		case vantage == hop.Node && s.frozen && strings.HasPrefix(req.ID, "gateway_node_stream/gateway"):
 			return failWith(diag.HTTPTimeout, "ws")
 		}
 		return nil

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -59,7 +62,7 @@ func masks() []mask {
 	return all
 }
 
-func (m mask) apply(s diag.Subject, o *Options) diag.Subject {
+func (m mask) apply(s diag.Subject, o *hop.Options) diag.Subject {
 	o.Token, o.SSH, o.Session = m.token, m.ssh, m.session
 	if !m.allocation {
 		s.AllocationID = ""
@@ -76,10 +79,10 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 	for i := range plan.Hops {
 		rows[plan.Hops[i].ID] = &plan.Hops[i]
 	}
-	recorded := &Case{Plan: r.Plan}
+	recorded := &hop.Case{Plan: r.Plan}
 	for i := range out.Plan.Hops { // a step that came later than the recording is not judged
 		row := &out.Plan.Hops[i]
-		had := recorded.planned(row.ID).Steps
+		had := recorded.Planned(row.ID).Steps
 		row.Steps = slices.DeleteFunc(slices.Clone(row.Steps), func(s string) bool { return !slices.Contains(had, s) })
 	}
 	for _, f := range r.Facts {
@@ -89,7 +92,7 @@ func cut(r *diag.Report, s diag.Subject, plan diag.Plan, keep func(diag.HopID) b
 			out.Facts = append(out.Facts, f)
 		}
 	}
-	Judge(BuiltIn(), &out)
+	verdict.Judge(hops.BuiltIn(), &out)
 	return &out
 }
 
@@ -132,16 +135,16 @@ type modelStep struct {
 
 // model returns the chain as far as a plan of the reference platform depends on --only, --skip and the inputs.
 func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep, closure []uint32) {
-	chain, at := BuiltIn().List(), map[string]int{}
+	chain, at := hops.BuiltIn().List(), map[string]int{}
 	for h := range chain {
 		for _, st := range chain[h].Steps {
-			if st.Pure || !slices.Contains((&Case{Plan: r.Plan}).planned(chain[h].ID).Steps, st.Name) {
+			if st.Pure || !slices.Contains((&hop.Case{Plan: r.Plan}).Planned(chain[h].ID).Steps, st.Name) {
 				continue // a step that came later than the recording is not in it
 			}
 			if st.NotGiven != nil && st.NotGiven(&p) != "" {
 				continue // this profile does not have the step, whatever the inputs
 			}
-			m := modelStep{hop: h, id: factID(chain[h].ID, st.Name)}
+			m := modelStep{hop: h, id: hop.FactID(chain[h].ID, st.Name)}
 			for _, need := range st.Needs {
 				m.hops |= 1 << need.Rank()
 			}
@@ -149,11 +152,11 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 				m.facts |= 1 << at[f]
 			}
 			for bit := haveToken; bit <= haveSession; bit++ {
-				var o Options
-				all := Options{Session: true}
+				var o hop.Options
+				all := hop.Options{Session: true}
 				sub := masks()[15&^(1<<bit)].apply(s, &o)
-				ended := skipped(&chain[h], p, sub, o) != "" && skipped(&chain[h], p, s, all) == ""
-				if ended || notGiven(st, p, o) != "" {
+				ended := hop.Skipped(&chain[h], p, sub, o) != "" && hop.Skipped(&chain[h], p, s, all) == ""
+				if ended || hop.NotGiven(st, p, o) != "" {
 					m.means |= 1 << bit
 				}
 			}
@@ -163,7 +166,7 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 	}
 	for h := range chain {
 		want := uint32(0)
-		for _, id := range withNeeds(chain, []diag.HopID{chain[h].ID}, true) {
+		for _, id := range hop.WithNeeds(chain, []diag.HopID{chain[h].ID}, true) {
 			want |= 1 << id.Rank()
 		}
 		closure = append(closure, want)
@@ -188,10 +191,10 @@ func stepsRun(steps []modelStep, hops, means uint32) uint64 {
 // stepsPlanned returns the steps that a plan runs, in the same bits.
 func stepsPlanned(steps []modelStep, plan diag.Plan) uint64 {
 	var ran uint64
-	c := &Case{Plan: plan}
+	c := &hop.Case{Plan: plan}
 	for i := range steps {
 		hop, step, _ := strings.Cut(steps[i].id, "/")
-		if row := c.planned(diag.HopID(hop)); row.Skip == "" && row.Left[step] == "" {
+		if row := c.Planned(diag.HopID(hop)); row.Skip == "" && row.Left[step] == "" {
 			ran |= 1 << i
 		}
 	}
@@ -201,13 +204,13 @@ func stepsPlanned(steps []modelStep, plan diag.Plan) uint64 {
 // ofNode returns the steps whose recorded answers show something of the node.
 func ofNode(steps []modelStep) (node uint64) {
 	for i := range steps {
-		_, s := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil).declared(steps[i].id)
+		_, s := hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, "", nil).Declared(steps[i].id)
 		switch steps[i].id {
 		case "node_heartbeat/read_model", "allocation_binding/allocation", "node_task_roundtrip/task":
 			node |= 1 << i
 		case "gpu_health/admission": // the recording is older than gpu.node
 		default:
-			if s != nil && s.From == Node {
+			if s != nil && s.From == hop.Node {
 				node |= 1 << i
 			}
 		}
@@ -257,7 +260,7 @@ func TestHealthyNeverBlamed(t *testing.T) {
 		for set := range all + 1 {
 			for mode := range 2 {
 				walks++
-				may, o := closed[set], Options{Only: nil}
+				may, o := closed[set], hop.Options{Only: nil}
 				if mode == 1 {
 					may = set
 				} else if set == 0 {
@@ -275,12 +278,12 @@ func TestHealthyNeverBlamed(t *testing.T) {
 					o.Skip = namesOf(all &^ set)
 				}
 				s := m.apply(r.Subject, &o)
-				plan := BuiltIn().NewPlan(p, s, o)
+				plan := hops.BuiltIn().NewPlan(p, s, o)
 				if got := stepsPlanned(steps, plan); got != ran {
 					t.Fatalf("--only %v --skip %v, %s: steps %b are planned, their needs allow %b", o.Only, o.Skip, m, got, ran)
 				}
 				want := diag.OutcomePass
-				if ran == 0 || (ran&node == 0 && BuiltIn().WantsNode(plan)) {
+				if ran == 0 || (ran&node == 0 && hops.BuiltIn().WantsNode(plan)) {
 					want = diag.OutcomeInconclusive
 				}
 				if got := cut(r, s, plan, nil); wrongOnHealthy(got) != "" || got.Verdict.Outcome != want {
@@ -297,8 +300,8 @@ func TestHealthyNeverBlamed(t *testing.T) {
 // random subsets, or with GPUAASCTL_SUBSETS=all of every subset.
 func TestHealthyFactsCut(t *testing.T) {
 	r, p := recordedHealthy(t)
-	o := Options{Session: true, Token: true, SSH: true}
-	plan := BuiltIn().NewPlan(p, r.Subject, o)
+	o := hop.Options{Session: true, Token: true, SSH: true}
+	plan := hops.BuiltIn().NewPlan(p, r.Subject, o)
 	all := uint32(1)<<len(diag.HopIDs()) - 1
 	check := func(set uint32) {
 		got := cut(r, r.Subject, plan, func(id diag.HopID) bool { return set>>id.Rank()&1 == 1 })

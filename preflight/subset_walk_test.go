@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // asked is one way to ask for a walk.
@@ -51,15 +55,15 @@ func waysToAsk(rng *rand.Rand, drawn int) (all []asked) {
 
 // walkPlan walks a healthy world as asked.
 func (a asked) walk(t *testing.T) *diag.Report {
-	e, o := testEnv(), Options{Only: a.only, Skip: a.skip}
+	e, o := testEnv(), hop.Options{Only: a.only, Skip: a.skip}
 	e.Subject = a.given.apply(e.Subject, &o)
-	plan := BuiltIn().NewPlan(e.Profile, e.Subject, o)
+	plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, o)
 	names := answers{"node_heartbeat/read_model": setField("node.id", e.Subject.NodeID)}
-	facts, ended := Walk(t.Context(), e, plan, map[string]Vantage{Operator: &scripted{name: Operator, answers: names},
-		Node: &scripted{name: Node}, Platform: &scripted{name: Platform}}, nil)
+	facts, ended := walk.Walk(t.Context(), e, plan, map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: names},
+		hop.Node: &scripted{name: hop.Node}, hop.Platform: &scripted{name: hop.Platform}}, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	return r
 }
 
@@ -80,7 +84,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 			r := a.walk(t)
 			nothing := !slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool { return h.Status != diag.StatusSkipped })
 			want := diag.OutcomePass
-			if BuiltIn().WantsNode(r.Plan) && !BuiltIn().AsksNode(r.Plan) {
+			if hops.BuiltIn().WantsNode(r.Plan) && !hops.BuiltIn().AsksNode(r.Plan) {
 				want = diag.OutcomeInconclusive // it would be the same for any name
 			}
 			if (r.Verdict.Outcome != want && !nothing) || r.Verdict.Reason != diag.ReasonNone || r.Verdict.Blame != nil {
@@ -89,7 +93,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 			}
 			for _, f := range r.Facts {
 				name, _, _ := strings.Cut(f.ID, "/")
-				if row := (&Case{Plan: r.Plan}).planned(diag.HopID(name)); row.Skip != "" {
+				if row := (&hop.Case{Plan: r.Plan}).Planned(diag.HopID(name)); row.Skip != "" {
 					t.Errorf("%s: %s was sent, and its hop is skipped: %s", fmt.Sprint(a), f.ID, row.Skip)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // limitedFact turns a fact into a rate limiter's refusal, as today's probe reports it, or with old as an older one did.
@@ -29,14 +31,14 @@ func limitedFact(status int, old bool) func(*diag.Fact) {
 // throttledSteps returns the steps of a vantage with an HTTP exchange or a WebSocket in a healthy walk.
 func throttledSteps(from string) []string {
 	var ids []string
-	for _, h := range BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			if s.From != from || s.Ask == nil || s.Second || h.ID == diag.HopTerminalStartup || s.Name == stepPort {
+			if s.From != from || s.Ask == nil || s.Second || h.ID == diag.HopTerminalStartup || s.Name == hop.StepPort {
 				continue
 			}
-			f := healthy(diag.Request{ID: factID(h.ID, s.Name)})
+			f := healthy(diag.Request{ID: hop.FactID(h.ID, s.Name)})
 			if f.HTTP != nil || f.WS != nil {
-				ids = append(ids, factID(h.ID, s.Name))
+				ids = append(ids, hop.FactID(h.ID, s.Name))
 			}
 		}
 	}
@@ -48,7 +50,7 @@ var limiterStatuses = []int{400, 401, 403, 404, 409, 429, 503}
 // TestThrottledOperatorIsNoFault: a limiter that refuses the operator in any one exchange causes no failing finding,
 // whatever its status; it is reported, and the walk does not pass.
 func TestThrottledOperatorIsNoFault(t *testing.T) {
-	steps := throttledSteps(Operator)
+	steps := throttledSteps(hop.Operator)
 	if len(steps) < 10 {
 		t.Fatalf("only %d steps: %v", len(steps), steps)
 	}
@@ -77,7 +79,7 @@ func TestThrottledOperatorIsNoFault(t *testing.T) {
 // TestThrottledNodeIsNotDenied: a limiter that refuses the node is named as a limiter, and never as a denial or a
 // refused certificate.
 func TestThrottledNodeIsNotDenied(t *testing.T) {
-	steps := throttledSteps(Node)
+	steps := throttledSteps(hop.Node)
 	if len(steps) != 3 {
 		t.Fatalf("steps %v", steps)
 	}
@@ -104,7 +106,7 @@ func TestThrottledNodeIsNotDenied(t *testing.T) {
 // TestOneLimiterIsOneFault: an edge that limits all requests of the node is one fault.
 func TestOneLimiterIsOneFault(t *testing.T) {
 	all := answers{}
-	for _, id := range throttledSteps(Node) {
+	for _, id := range throttledSteps(hop.Node) {
 		all[id] = func(f *diag.Fact) {
 			limitedFact(403, false)(f)
 			if f.Target == "https://node-api.test/healthz" {

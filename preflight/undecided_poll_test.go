@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // TestPollThatBroke: if the poll for a no-op's state broke, nothing was waited for, and nothing is blamed.
 func TestPollThatBroke(t *testing.T) {
-	task := factID(diag.HopNodeTaskRoundtrip, stepTask)
+	task := hop.FactID(diag.HopNodeTaskRoundtrip, hop.StepTask)
 	for _, state := range []string{"queued", "dispatched"} {
 		for word, phase := range map[diag.Failure]string{diag.HTTPEdgePage: "http", diag.TCPReset: "http",
 			diag.HTTPStatus: "http", diag.TCPRefused: "tcp"} {
@@ -42,7 +44,7 @@ func TestOtherPollsThatBroke(t *testing.T) {
 			f.HTTP.Fields["node.last_seen_at"] = f.HTTP.Fields["node.last_heartbeat_at"]
 		}}
 	}
-	late := staleAfter(&Case{Plan: testPlan(testEnv())}) + time.Second
+	late := world.StaleAfter(&hop.Case{Plan: testPlan(testEnv())}) + time.Second
 	row := func(state string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
 			noStream(f)
@@ -59,8 +61,8 @@ func TestOtherPollsThatBroke(t *testing.T) {
 		hop     diag.HopID
 		signal  diag.Signal
 	}{
-		"heartbeat": {"node_heartbeat/read_again", with(silentAgent(), with(beats(stepReadModel, late),
-			beats(stepReadAgain, late))),
+		"heartbeat": {"node_heartbeat/read_again", with(silentAgent(), with(beats(hop.StepReadModel, late),
+			beats(hop.StepReadAgain, late))),
 			diag.HopNodeHeartbeat, diag.SigHeartbeatStale},
 		"session's row, unclaimed": {"terminal_open_task/session", answers{"terminal_open_task/session": row("queued"),
 			"browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.SigTaskClaimFailed},

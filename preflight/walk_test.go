@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/leaktest"
 )
 
@@ -34,11 +38,11 @@ func TestHealthyWalkPassesOnMeasuredFacts(t *testing.T) {
 func TestAWalkWithoutAllocationSkipsTheTerminalAndCanPass(t *testing.T) {
 	e := testEnv()
 	e.Subject.AllocationID = ""
-	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
-	plan := BuiltIn().NewPlan(e.Profile, e.Subject, Options{Session: true, Token: true, SSH: true})
+	v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator}, hop.Node: &scripted{name: hop.Node}}
+	plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, hop.Options{Session: true, Token: true, SSH: true})
 	facts, ended := walkPlan(t, e, plan, v, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-	Judge(BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	if r.Verdict.Outcome != diag.OutcomePass {
 		t.Fatalf("%s\n%s", r.Verdict.Outcome, describe(r))
 	}
@@ -105,14 +109,14 @@ func TestOneSilentHopDoesNotEatTheOthers(t *testing.T) {
 
 func TestObserverSeesEveryHopOnce(t *testing.T) {
 	e := testEnv()
-	v := map[string]Vantage{Operator: &scripted{name: Operator}, Node: &scripted{name: Node}}
+	v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator}, hop.Node: &scripted{name: hop.Node}}
 	done := map[diag.HopID]int{}
 	started := map[diag.HopID]int{}
-	walkPlan(t, e, testPlan(e), v, func(ev Event) {
+	walkPlan(t, e, testPlan(e), v, func(ev walk.Event) {
 		switch ev.Kind {
-		case HopStarted:
+		case walk.HopStarted:
 			started[ev.Hop]++
-		case HopDone:
+		case walk.HopDone:
 			done[ev.Hop]++
 		}
 	})
@@ -128,7 +132,7 @@ func TestObserverSeesEveryHopOnce(t *testing.T) {
 
 // TestPatience: a larger budget in the profile stretches the time-outs of the hop's steps, and a smaller one cuts them.
 func TestPatience(t *testing.T) {
-	h := &Hop{Budget: 5 * time.Second}
+	h := &hop.Hop{Budget: 5 * time.Second}
 	for _, c := range []struct{ step, budget, want time.Duration }{
 		{4 * time.Second, 5 * time.Second, 4 * time.Second},
 		{4 * time.Second, 20 * time.Second, 16 * time.Second},
@@ -137,7 +141,7 @@ func TestPatience(t *testing.T) {
 		{0, 5 * time.Second, 4 * time.Second},
 		{0, time.Second, 500 * time.Millisecond},
 	} {
-		if got := h.patience(Step{Timeout: c.step}, c.budget); got != c.want {
+		if got := h.PatienceFor(hop.Step{Timeout: c.step}, c.budget); got != c.want {
 			t.Errorf("a step of %s in a budget of %s may take %s, want %s", c.step, c.budget, got, c.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // unseenCert is the answer of a platform whose edge got the node's certificate in TLS and did not pass it on.
@@ -111,7 +112,7 @@ func TestUntrustedAndUnseen(t *testing.T) {
 		"drift": {answers{"node_recovery_status/task_wait": others}, diag.SigIngressCADrift},
 		"expired": {answers{"node_recovery_status/task_wait": unseenCert(diag.HTTPStatus, "http"),
 			"node_recovery_status/identity": func(f *diag.Fact) {
-				healthyIdentity(f, stepIdentity)
+				healthyIdentity(f, hop.StepIdentity)
 				f.Failure, f.Phase = diag.MTLSCertExpired, "cert"
 				f.Cert.Leaf.NotAfter = diag.At(noon.Add(-time.Minute))
 			}}, diag.SigAuthFailed},

@@ -8,6 +8,11 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // wrong returns the claims of a report that its facts do not support. It reads the facts without any code of the
@@ -27,7 +32,7 @@ func wrong(w *imagined, r *diag.Report) (all []string) {
 		return h.other == nil && (h.share == 0 || h.share == 1)
 	}
 	replied := func(f *diag.Fact) bool {
-		return f.Passed() || status(f) > 0 || f.Phase == "mtls" || f.Failure == diag.HTTPClosed
+		return f.Passed() || reading.Status(f) > 0 || f.Phase == "mtls" || f.Failure == diag.HTTPClosed
 	}
 	unheard := func(f *diag.Fact) bool {
 		return strings.HasSuffix(string(f.Failure), "_timeout") || f.Failure == diag.Timeout
@@ -43,13 +48,13 @@ func wrong(w *imagined, r *diag.Report) (all []string) {
 		}
 	}
 	for of, at := range w.spans {
-		h := (&Case{Plan: r.Plan}).planned(ofHop(of))
+		h := (&hop.Case{Plan: r.Plan}).Planned(hop.OfFact(of))
 		if took := at[1].Sub(at[0]).Milliseconds(); took > h.BudgetMS+100 {
 			bad("%s took %d ms of %d", of, took, h.BudgetMS)
 		}
 	}
 	for id, reqs := range w.asked {
-		again := limitTries // at most, of a step whose fact was dropped
+		again := walk.LimitTries // at most, of a step whose fact was dropped
 		if f := byID[id]; f != nil {
 			again = f.Refused
 		}
@@ -105,9 +110,9 @@ func wrong(w *imagined, r *diag.Report) (all []string) {
 				(a.Failure == diag.TCPTimeout || a.Failure == diag.TCPNoRoute) {
 				continue
 			}
-			if f.Failure != a.Failure || f.Phase != a.Phase || (status(f) != status(a) && status(f) < 500) {
-				bad("%s: %s is %s in %s HTTP %d, and %s %s in %s HTTP %d: %s", b.Hop, a.ID, a.Failure, a.Phase, status(a),
-					f.ID, f.Failure, f.Phase, status(f), p.Text)
+			if f.Failure != a.Failure || f.Phase != a.Phase || (reading.Status(f) != reading.Status(a) && reading.Status(f) < 500) {
+				bad("%s: %s is %s in %s HTTP %d, and %s %s in %s HTTP %d: %s", b.Hop, a.ID, a.Failure, a.Phase, reading.Status(a),
+					f.ID, f.Failure, f.Phase, reading.Status(f), p.Text)
 			}
 		}
 		for _, f := range zs {
@@ -127,13 +132,13 @@ func wrong(w *imagined, r *diag.Report) (all []string) {
 			words, counter string
 			as             func(*diag.Fact) bool
 		}{
-			{"the operator gets an answer, so", counterFromOperator, replied},
-			{"the operator's request fails as well", counterFromOperator, func(f *diag.Fact) bool {
+			{"the operator gets an answer, so", reading.CounterFromOperator, replied},
+			{"the operator's request fails as well", reading.CounterFromOperator, func(f *diag.Fact) bool {
 				return !f.Passed() && !f.Failure.Local()
 			}},
-			{"it answers, so only the look-up", counterPinned, replied},
-			{"at the profile's address", counterPinned, replied},
-			{"the same request from the machine's network passes", counterHostNetwork, replied},
+			{"it answers, so only the look-up", reading.CounterPinned, replied},
+			{"at the profile's address", reading.CounterPinned, replied},
+			{"the same request from the machine's network passes", reading.CounterHostNetwork, replied},
 		} {
 			for q, facts := range groups {
 				claims := strings.Contains(b.Text, tc.words) && strings.HasPrefix(q, string(b.Hop)+"/") &&
@@ -173,7 +178,7 @@ func wrong(w *imagined, r *diag.Report) (all []string) {
 			bad("%s answers always alike, after %s, and is said to be unstable: %s", step, w.habits[tilde(step)].after, b.Text)
 		}
 	}
-	if _, err := Replay(BuiltIn(), r); err != nil {
+	if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 		bad("replay: %v", err)
 	}
 	return all

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // habit is how one request is answered, every time that it is sent.
@@ -76,7 +79,7 @@ func httpFails(word diag.Failure, status int, page string) func(*diag.Fact) {
 
 // habitOf returns how a request and all of its repeats are answered; the world decides it at the first one.
 func (w *imagined) habitOf(req diag.Request) habit {
-	step, name, _ := splitID(req.ID)
+	step, name, _ := hop.SplitID(req.ID)
 	id := step + "~" + name
 	if h, known := w.habits[id]; known {
 		return h
@@ -134,7 +137,7 @@ func (p *place) ask(ctx context.Context, req diag.Request) diag.Fact {
 		none := int64(0)
 		f.TCP = &diag.TCPFacts{Remote: "192.0.2.11:443", Resent: &none}
 	}
-	if req.Fresh && p.world.older && p.name == Node {
+	if req.Fresh && p.world.older && p.name == hop.Node {
 		return diag.Fact{ID: req.ID, Vantage: p.name, Request: req, DurationMS: 1, Failure: diag.Unsupported,
 			Detail: "unknown field fresh"}
 	}
@@ -149,7 +152,7 @@ func (p *place) ask(ctx context.Context, req diag.Request) diag.Fact {
 		} else {
 			h.fail(&f)
 		}
-		if gotNoAnswer(&f) {
+		if reading.GotNoAnswer(&f) {
 			took = limit
 		}
 	}
@@ -183,26 +186,26 @@ func (w *imagined) span(id string, began time.Time) {
 // budgetOf returns what a request's time counts against: its hop or, for a step behind a login with its own budget, the
 // step.
 func budgetOf(id string) string {
-	if step, _, _ := splitID(id); secondLooks[step] != "" {
+	if step, _, _ := hop.SplitID(id); secondLooks[step] != "" {
 		return step
 	}
-	hop, step, _ := strings.Cut(id, "/")
-	h := hopIn(BuiltIn().List(), diag.HopID(hop))
-	asks := func(s Step) bool { return s.From == Operator && s.Uses == "" && !s.Pure }
-	alone := func(s Step) bool {
-		return s.Name == step && s.From == Node && len(s.After) == 0
+	of, step, _ := strings.Cut(id, "/")
+	h := hop.In(hops.BuiltIn().List(), diag.HopID(of))
+	asks := func(s hop.Step) bool { return s.From == hop.Operator && s.Uses == "" && !s.Pure }
+	alone := func(s hop.Step) bool {
+		return s.Name == step && s.From == hop.Node && len(s.After) == 0
 	}
 	if slices.ContainsFunc(h.Steps, asks) && slices.ContainsFunc(h.Steps, alone) {
-		return hop + "/" + step
+		return of + "/" + step
 	}
-	return hop
+	return of
 }
 
 func (w *imagined) walk(t *testing.T) (*diag.Report, time.Duration) {
 	t.Helper()
 	e := testEnv()
-	vantages := map[string]Vantage{}
-	for _, v := range []string{Operator, Node, Platform} {
+	vantages := map[string]hop.Vantage{}
+	for _, v := range []string{hop.Operator, hop.Node, hop.Platform} {
 		vantages[v] = &place{scripted{name: v}, w}
 	}
 	began := time.Now()

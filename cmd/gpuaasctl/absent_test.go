@@ -20,7 +20,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/agent/wire"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
@@ -120,7 +120,7 @@ func (p *mappedPlatform) runOn(args []string, away ...string) (code int, said st
 	defer server.Close()
 	dir := p.t.TempDir()
 	budgets := map[string]string{}
-	for _, hop := range preflight.BuiltIn().List() {
+	for _, hop := range hops.BuiltIn().List() {
 		if p.patient {
 			budgets[string(hop.ID)] = "1m"
 		}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
@@ -130,7 +131,7 @@ func replayed(t *testing.T, file string) *diag.Report {
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	again, err := preflight.Replay(preflight.BuiltIn(), &r)
+	again, err := verdict.Replay(hops.BuiltIn(), &r)
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}

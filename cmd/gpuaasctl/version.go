@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 func newVersion(a *cmdutil.App) *cobra.Command {
@@ -31,7 +31,7 @@ func printVersion(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, _ 
 		Go      string `json:"go"`
 		OS      string `json:"os"`
 		Arch    string `json:"arch"`
-	}{diag.NewHead("Version"), a.ToolVersion(), preflight.RulesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+	}{diag.NewHead("Version"), a.ToolVersion(), verdict.RulesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH}
 	return a.Show(v, a.RenderOptions(o.Output), func(w io.Writer, _ render.Options) error {
 		fmt.Fprintf(w, "gpuaasctl %s (rules %s, %s %s/%s)\n", v.Version, v.Rules, v.Go, v.OS, v.Arch)
 		return nil

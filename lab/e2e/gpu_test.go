@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	walked "github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -72,7 +72,7 @@ func judgingProfile(t *testing.T, more string) string {
 }
 
 // status is the admission document of a node.
-func status(t *testing.T, machine, by string, want int, health string) *walked.GPUAdmission {
+func status(t *testing.T, machine, by string, want int, health string) *reading.GPUAdmission {
 	t.Helper()
 	a, code, said := tryStatus(t, machine, by)
 	if code != want || a.Health != health {
@@ -81,10 +81,10 @@ func status(t *testing.T, machine, by string, want int, health string) *walked.G
 	return a
 }
 
-func tryStatus(t *testing.T, machine, by string) (a *walked.GPUAdmission, code int, said string) {
+func tryStatus(t *testing.T, machine, by string) (a *reading.GPUAdmission, code int, said string) {
 	t.Helper()
 	out, stderr, code := try(t, time.Minute, "gpu", "status", machine, "--profile", by, "-o", "json")
-	a = &walked.GPUAdmission{}
+	a = &reading.GPUAdmission{}
 	if err := json.Unmarshal(out, a); err != nil && len(out) > 0 {
 		t.Fatal(err)
 	}
@@ -93,18 +93,18 @@ func tryStatus(t *testing.T, machine, by string) (a *walked.GPUAdmission, code i
 
 // agreed waits until the tool and the platform report that health and that finding for the node, in the same
 // words.
-func agreed(t *testing.T, machine, own string, want int, health, finding string) *walked.GPUAdmission {
+func agreed(t *testing.T, machine, own string, want int, health, finding string) *reading.GPUAdmission {
 	t.Helper()
 	var said, of string
 	for began := time.Now(); time.Since(began) < settle; time.Sleep(500 * time.Millisecond) {
-		var here, there *walked.GPUAdmission
+		var here, there *reading.GPUAdmission
 		var code, at int
 		here, code, said = tryStatus(t, machine, own)
 		there, at, of = tryStatus(t, machine, "lab")
 		same := here.JudgedBy == "gpuaasctl" && there.JudgedBy == "platform" && here.Policy.SHA256 == there.Policy.SHA256 &&
 			here.Tables == there.Tables && here.Decided.Words() == there.Decided.Words() &&
 			reflect.DeepEqual(here.GPUs, there.GPUs) && reflect.DeepEqual(here.Findings, there.Findings)
-		found := func(f walked.GPUFinding) bool { return f.Subject.What == finding }
+		found := func(f reading.GPUFinding) bool { return f.Subject.What == finding }
 		if same && slices.ContainsFunc(here.Findings, found) && code == want && at == want && here.Health == health {
 			return here
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/classify"
 	"github.com/gpuaas/gpuaasctl/lab/platform/store"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // workloads are the states of an allocation's workload, by what a completed status probe saw.
@@ -81,10 +82,10 @@ func TestTenantsAreShownWhatRecordingsSay(t *testing.T) {
 		if err := json.Unmarshal(data, r); err != nil {
 			t.Fatal(err)
 		}
-		if r, err = preflight.Replay(preflight.BuiltIn(), r); err != nil {
+		if r, err = verdict.Replay(hops.BuiltIn(), r); err != nil {
 			t.Fatal(err)
 		}
-		e, code := preflight.EvidenceOf(preflight.BuiltIn(), r), r.Verdict.Reason
+		e, code := verdict.EvidenceOf(hops.BuiltIn(), r), r.Verdict.Reason
 		if rule := r.Classification.Rule; rule != nil && rule.Reason == code && r.Classification.Beside != "" {
 			code = diag.ReasonFor(r.Verdict.Blame.Signal, r.Verdict.Blame.Failure) // the fault that comes first
 		}

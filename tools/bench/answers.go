@@ -10,7 +10,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/golden"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 const goalFirst = 2 * time.Second
@@ -31,7 +32,7 @@ func answers(t *table) error {
 		if err := json.Unmarshal(data, &r); err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
-		again, err := preflight.Replay(preflight.BuiltIn(), &r)
+		again, err := verdict.Replay(hops.BuiltIn(), &r)
 		if err != nil {
 			return fmt.Errorf("judge %s: %w", path, err)
 		}

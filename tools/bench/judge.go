@@ -14,7 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/page"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 const (
@@ -86,7 +87,7 @@ func replaying(one func(int) error) (time.Duration, error) {
 }
 
 func judge(r *diag.Report) error {
-	_, err := preflight.Replay(preflight.BuiltIn(), r)
+	_, err := verdict.Replay(hops.BuiltIn(), r)
 	return err
 }
 

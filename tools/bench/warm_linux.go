@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -27,22 +30,22 @@ func warmChild(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	subject := preflight.NewSubject(p, labNode, "", allocation, "")
-	env := preflight.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token,
+	subject := hop.NewSubject(p, labNode, "", allocation, "")
+	env := hop.Env{Profile: p, Subject: subject, CorrelationID: "bench-warm", Token: token,
 		Scrub: func(s string) string { return scrub.Line(s, nil) }}
-	plan := preflight.BuiltIn().NewPlan(p, subject, preflight.Options{Session: o.session, Token: true, SSH: true})
-	operator := vantage.Operator(&probe.Prober{Vantage: preflight.Operator})
+	plan := hops.BuiltIn().NewPlan(p, subject, hop.Options{Session: o.session, Token: true, SSH: true})
+	operator := vantage.Operator(&probe.Prober{Vantage: hop.Operator})
 	node := vantage.NewNode(vantage.NodeConfig{ID: labNode, Host: subject.NodeHost, SSH: p.SSH, Agent: p.Agent})
 	defer func() { _, _ = operator.Close(), node.Close() }()
-	places := map[string]preflight.Vantage{preflight.Operator: operator, preflight.Node: node}
+	places := map[string]hop.Vantage{hop.Operator: operator, hop.Node: node}
 
 	var took []time.Duration
 	for range o.walks {
 		began := time.Now()
-		facts, ended := preflight.Walk(ctx, &env, plan, places, nil)
+		facts, ended := walk.Walk(ctx, &env, plan, places, nil)
 		took = append(took, time.Since(began))
 		r := diag.Report{Subject: subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
-		preflight.Judge(preflight.BuiltIn(), &r)
+		verdict.Judge(hops.BuiltIn(), &r)
 		if r.Verdict.Outcome != diag.OutcomePass {
 			return fmt.Errorf("a walk did not pass: %s %s", r.Verdict.Outcome, r.Verdict.FirstFailedHop)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
@@ -58,7 +58,7 @@ func TestRunbookHasEveryAnchor(t *testing.T) {
 // TestEveryHopIsDescribed: the chain has the hops of the catalogue, in its order, and no others.
 func TestEveryHopIsDescribed(t *testing.T) {
 	var walked []diag.HopID
-	for _, h := range preflight.BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		walked = append(walked, h.ID)
 	}
 	if !slices.Equal(walked, diag.HopIDs()) {

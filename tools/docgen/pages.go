@@ -12,7 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -50,7 +51,7 @@ func pages(root string) (map[string][]byte, error) {
 		"docs/drills.md": []byte(drills),
 		"docs/table.svg": svg(string(picture),
 			"gpuaasctl preflight --profile lab --node-id compute-node-01 --allocation-id alloc-01"),
-		"docs/hops.md":    []byte(written("hops", preflight.BuiltIn().List())),
+		"docs/hops.md":    []byte(written("hops", hops.BuiltIn().List())),
 		"docs/runbook.md": []byte(runbookPage()),
 	}
 	for path, blocks := range map[string]map[string]string{
@@ -92,7 +93,7 @@ func replayed(root, name string) (*diag.Report, error) {
 	if err := json.Unmarshal(data, &recorded); err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	r, err := preflight.Replay(preflight.BuiltIn(), &recorded)
+	r, err := verdict.Replay(hops.BuiltIn(), &recorded)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", name, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/page"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 // pageText has the templates of every generated page and table.
@@ -37,7 +37,7 @@ func written(name string, data any) string {
 }
 
 // asks lists the paths and fields of the mapping that a step needs.
-func asks(s preflight.Step) string {
+func asks(s hop.Step) string {
 	asks := slices.Clone(s.Paths)
 	for _, f := range s.Fields {
 		asks = append(asks, strings.ReplaceAll(f, "|", " or "))
@@ -51,11 +51,11 @@ func meaning(id diag.HopID) diag.HopRow {
 	return row
 }
 
-func from(h preflight.Hop) string {
+func from(h hop.Hop) string {
 	switch v := h.From(); {
 	case len(v) == 0:
 		return "-"
-	case slices.Equal(v, []string{preflight.Operator, preflight.Node}):
+	case slices.Equal(v, []string{hop.Operator, hop.Node}):
 		return "both"
 	default:
 		return strings.Join(v, "+")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 const module = "github.com/gpuaas/gpuaasctl/"
@@ -57,7 +57,7 @@ func (s *sources) readHops(root string) error {
 		return err
 	}
 	constructors := called(judges.files[judgesFolder+"/chain.go"], "newChain")
-	chain := preflight.BuiltIn().List()
+	chain := hops.BuiltIn().List()
 	if len(constructors) != len(chain) {
 		return fmt.Errorf("newChain calls %d functions for %d hops", len(constructors), len(chain))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // The model's own messages: an update of the drills with its time since the start, and the request to end the runs, by
@@ -184,20 +184,20 @@ func (c *current) over() bool { return c.has(drill.Ended) }
 
 // walked returns the chain after one event of a walk. A hop that starts a second time belongs to another walk: the
 // previous one was interrupted, and is not reported.
-func (c chain) walked(e preflight.Event) chain {
+func (c chain) walked(e walk.Event) chain {
 	if e.Hop == "" { // about the walk as a whole
 		return c
 	}
 	h := c.hops[e.Hop]
-	if !c.walking || (e.Kind == preflight.HopStarted && (h.running || h.fresh)) {
+	if !c.walking || (e.Kind == walk.HopStarted && (h.running || h.fresh)) {
 		c = c.stale()
 		c.walking = true
 		h = c.hops[e.Hop]
 	}
 	switch e.Kind {
-	case preflight.HopStarted:
+	case walk.HopStarted:
 		h.running = true
-	case preflight.HopDone:
+	case walk.HopDone:
 		h = sight{fresh: true, status: e.Result.Status, failure: e.Result.Failure}
 	}
 	return c.with(e.Hop, h)

@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
@@ -217,8 +217,8 @@ func TestABudgetThatIsOver(t *testing.T) {
 
 // TestAWalkCutShort: an interrupted walk is not merged with the next one.
 func TestAWalkCutShort(t *testing.T) {
-	start := func(h int) preflight.Event {
-		return preflight.Event{Kind: preflight.HopStarted, Hop: recordings()[0][2*h+1].Walk.Hop}
+	start := func(h int) walk.Event {
+		return walk.Event{Kind: walk.HopStarted, Hop: recordings()[0][2*h+1].Walk.Hop}
 	}
 	c := chain{}.walked(start(0)).walked(start(1))
 	again := c.walked(start(0))

@@ -9,12 +9,12 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // The model's messages: an event of the walk, the time since its start, and its end.
 type (
-	eventMsg preflight.Event
+	eventMsg walk.Event
 	tickMsg  time.Duration
 	doneMsg  struct{}
 )
@@ -46,7 +46,7 @@ type model struct {
 	explore  func() // requests the explorer at the end; nil disables the key
 	stopping bool
 	evidence bool // all hops are done, and the walk waits for evidence
-	likely   *preflight.Provisional
+	likely   *walk.Provisional
 
 	exploring bool // the explorer opens at the end
 }
@@ -98,11 +98,11 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.frame++
 	case eventMsg:
 		m.elapsed = max(m.elapsed, msg.At) // an event may arrive before the tick of its time
-		m.evidence = m.evidence || msg.Kind == preflight.EvidenceAwaited
-		if msg.Kind == preflight.LikelySoFar {
+		m.evidence = m.evidence || msg.Kind == walk.EvidenceAwaited
+		if msg.Kind == walk.LikelySoFar {
 			m.likely = msg.Provisional
 		}
-		m.hops = observed(m.hops, preflight.Event(msg))
+		m.hops = observed(m.hops, walk.Event(msg))
 	case doneMsg:
 		return m, tea.Quit
 	}
@@ -110,7 +110,7 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // observed returns hops after one event. It copies what it changes, so that an earlier model stays as it was.
-func observed(hops []hop, e preflight.Event) []hop {
+func observed(hops []hop, e walk.Event) []hop {
 	next := make([]hop, len(hops))
 	copy(next, hops)
 	for i := range next {
@@ -119,17 +119,17 @@ func observed(hops []hop, e preflight.Event) []hop {
 			continue
 		}
 		switch e.Kind {
-		case preflight.HopStarted:
+		case walk.HopStarted:
 			h.started, h.at = true, e.At
-		case preflight.StepDone:
+		case walk.StepDone:
 			h.steps = append(h.steps[:len(h.steps):len(h.steps)], e.Step)
 			took := time.Duration(e.Step.DurationMS) * time.Millisecond
 			h.spans = append(h.spans[:len(h.spans):len(h.spans)], stretch{max(0, e.At-took), e.At})
-		case preflight.CountersStarted:
+		case walk.CountersStarted:
 			h.asking += e.Count
-		case preflight.CountersDone:
+		case walk.CountersDone:
 			h.asking -= e.Count
-		case preflight.HopDone:
+		case walk.HopDone:
 			h.result = new(e.Result)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // frameEvery is the pace of spinner and clocks: smooth to the eye, and little data over a slow SSH session.
@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // Walk runs a walk and reports its events to observe. It must return soon after the end of ctx.
-type Walk func(ctx context.Context, observe func(preflight.Event)) *diag.Report
+type Walk func(ctx context.Context, observe func(walk.Event)) *diag.Report
 
 // Possible reports whether in and out are terminals; otherwise the terminal library would open the terminal device by
 // itself, and draw over a redirected command.
@@ -52,16 +52,16 @@ func Possible(in, out *os.File) bool {
 // Run walks, shows the walk live, and writes the finished report to o.Out. Ctrl-C ends the walk's context; the report
 // is then what the walk had measured. If the table cannot be drawn, Run only writes the report. If only the writing
 // failed, it returns the report with the error.
-func Run(ctx context.Context, o Options, walk Walk) (*diag.Report, error) {
+func Run(ctx context.Context, o Options, run Walk) (*diag.Report, error) {
 	o = o.withDefaults()
 	var report *diag.Report
 	if Possible(o.In, o.Out) {
 		var err error
-		if report, err = live(ctx, o, walk); err != nil {
+		if report, err = live(ctx, o, run); err != nil {
 			return report, err
 		}
 	} else {
-		report = walk(ctx, func(preflight.Event) {})
+		report = run(ctx, func(walk.Event) {})
 	}
 	return report, finish(o, report)
 }
@@ -73,11 +73,11 @@ func (o Options) withDefaults() Options {
 }
 
 // live runs the walk and the view concurrently, and waits for both.
-func live(ctx context.Context, o Options, walk Walk) (report *diag.Report, err error) {
+func live(ctx context.Context, o Options, run Walk) (report *diag.Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err = show(&Ending{o.In, cancel}, o.Out, newModel(o, cancel), cancel, func(send func(tea.Msg)) {
-		report = walk(ctx, func(e preflight.Event) { send(eventMsg(e)) })
+		report = run(ctx, func(e walk.Event) { send(eventMsg(e)) })
 	})
 	if err != nil {
 		return report, fmt.Errorf("draw the live table: %w", err)

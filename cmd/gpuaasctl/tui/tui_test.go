@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
@@ -45,16 +45,16 @@ func send(m model, msgs ...tea.Msg) model {
 }
 
 func started(id diag.HopID, at time.Duration) eventMsg {
-	return eventMsg{Kind: preflight.HopStarted, Hop: id, At: at}
+	return eventMsg{Kind: walk.HopStarted, Hop: id, At: at}
 }
 
 func stepDone(id diag.HopID, name, vantage string, st diag.Status, took diag.Millis, at time.Duration) eventMsg {
-	return eventMsg{Kind: preflight.StepDone, Hop: id, At: at,
+	return eventMsg{Kind: walk.StepDone, Hop: id, At: at,
 		Step: diag.StepResult{Name: name, Vantage: vantage, Status: st, DurationMS: took}}
 }
 
 func hopDone(id diag.HopID, st diag.Status, text string) eventMsg {
-	return eventMsg{Kind: preflight.HopDone, Hop: id, Result: diag.HopResult{
+	return eventMsg{Kind: walk.HopDone, Hop: id, Result: diag.HopResult{
 		ID: id, Vantage: "operator+node", Finding: diag.Finding{Status: st, Text: text}, DurationMS: 31, BudgetMS: 8000,
 		Steps: []diag.StepResult{{Name: "http", Vantage: "node", Status: st, DurationMS: 31}},
 	}}
@@ -297,10 +297,10 @@ func TestRunOnATerminal(t *testing.T) {
 	x := newTerminal(t, 80, 24)
 	o := testOptions()
 	o.In, o.Out = x.tty, x.tty
-	r, err := Run(t.Context(), o, func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
+	r, err := Run(t.Context(), o, func(ctx context.Context, observe func(walk.Event)) *diag.Report {
 		for _, id := range diag.HopIDs() {
-			observe(preflight.Event(started(id, 0)))
-			observe(preflight.Event(hopDone(id, diag.StatusPass, "")))
+			observe(walk.Event(started(id, 0)))
+			observe(walk.Event(hopDone(id, diag.StatusPass, "")))
 		}
 		x.await(t, "hops done")
 		return reportOf(ctx)
@@ -325,8 +325,8 @@ func TestCtrlCGivesAPartialReport(t *testing.T) {
 	x := newTerminal(t, 80, 24)
 	o := testOptions()
 	o.In, o.Out = x.tty, x.tty
-	r, err := Run(t.Context(), o, func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
-		observe(preflight.Event(started(diag.HopNodeReadiness, 0)))
+	r, err := Run(t.Context(), o, func(ctx context.Context, observe func(walk.Event)) *diag.Report {
+		observe(walk.Event(started(diag.HopNodeReadiness, 0)))
 		x.await(t, "hops done") // the terminal is in raw mode by then
 		x.interrupt(t, ctx.Done())
 		return reportOf(ctx)
@@ -343,7 +343,7 @@ func TestTheEndOfTheContextEndsTheTable(t *testing.T) {
 	o.In, o.Out = x.tty, x.tty
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	r, err := Run(ctx, o, func(ctx context.Context, _ func(preflight.Event)) *diag.Report {
+	r, err := Run(ctx, o, func(ctx context.Context, _ func(walk.Event)) *diag.Report {
 		<-ctx.Done()
 		return reportOf(ctx)
 	})
@@ -363,8 +363,8 @@ func TestWithoutATerminalOnlyTheReportIsWritten(t *testing.T) {
 	if Possible(o.In, o.Out) {
 		t.Fatal("a file is taken for a terminal")
 	}
-	if _, err := Run(t.Context(), o, func(ctx context.Context, observe func(preflight.Event)) *diag.Report {
-		observe(preflight.Event(started(diag.HopNodeReadiness, 0)))
+	if _, err := Run(t.Context(), o, func(ctx context.Context, observe func(walk.Event)) *diag.Report {
+		observe(walk.Event(started(diag.HopNodeReadiness, 0)))
 		return reportOf(ctx)
 	}); err != nil {
 		t.Fatal(err)

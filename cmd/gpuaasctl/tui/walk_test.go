@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/recording"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // duration matches a time in a row, and budget what follows a slash.
@@ -59,13 +59,13 @@ func TestFramesOfRecordedWalks(t *testing.T) {
 				}
 				m = send(m, eventMsg(e))
 				checkFrame(t, name, m, head)
-				if e.Kind == preflight.CountersStarted {
+				if e.Kind == walk.CountersStarted {
 					asked++
 					if l := lineOf(t, m, e.Hop); !strings.Contains(l, "checking why") {
 						t.Errorf("%s: counter-probes are not seen: %q", name, l)
 					}
 				}
-				if e.Kind == preflight.LikelySoFar && e.Provisional.Blame != nil {
+				if e.Kind == walk.LikelySoFar && e.Provisional.Blame != nil {
 					foretold++
 					b := e.Provisional.Blame
 					if l := likelyLine(m); !strings.Contains(l, string(b.Signal)) || !strings.Contains(l, "wait") ||

@@ -19,7 +19,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -173,8 +174,8 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 	var wg sync.WaitGroup
 	var doubts suspects
 	whole := w.prepare(t)
-	judged := judgedBy(preflight.BuiltIn().NewPlan(whole.env.Profile, whole.env.Subject,
-		preflight.Options{Session: true, Token: true, SSH: true}))
+	judged := judgedBy(hops.BuiltIn().NewPlan(whole.env.Profile, whole.env.Subject,
+		hop.Options{Session: true, Token: true, SSH: true}))
 	for i, set := range absences(rand.New(rand.NewPCG(seed, 0)), drawn, judged) {
 		prepare := func() *job {
 			j := w.prepare(t)
@@ -182,7 +183,7 @@ func TestNothingIsSentToAnAbsentPath(t *testing.T) {
 			e.CorrelationID = fmt.Sprintf("absent-%d", i)
 			e.Profile.Mapping = away(e.Profile.Mapping, set)
 			e.Subject.SessionID, e.Subject.CorrelationID = "sess-0", e.CorrelationID
-			j.plan = preflight.BuiltIn().NewPlan(e.Profile, e.Subject, preflight.Options{Session: true, Token: true, SSH: true})
+			j.plan = hops.BuiltIn().NewPlan(e.Profile, e.Subject, hop.Options{Session: true, Token: true, SSH: true})
 			g.allow(e.CorrelationID, e.Profile.Mapping)
 			return j
 		}
@@ -247,7 +248,7 @@ func wronged(r *diag.Report, set, judged []string) []string {
 // the plan leaves out for another reason, such as a profile that names no injected headers, need none.
 func judgedBy(plan diag.Plan) []string {
 	var names []string
-	for i, h := range preflight.BuiltIn().List() {
+	for i, h := range hops.BuiltIn().List() {
 		p := plan.Hops[i]
 		if p.Skip != "" {
 			continue

@@ -18,7 +18,9 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -118,8 +120,8 @@ func (k cutCase) run(t *testing.T) {
 	})
 	j, left := w.prepare(t), len(k.after)
 	steps := make(chan struct{})
-	j.observe = func(ev preflight.Event) {
-		if ev.Kind == preflight.StepDone && slices.Contains(k.after, string(ev.Hop)+"/"+ev.Step.Name) {
+	j.observe = func(ev walk.Event) {
+		if ev.Kind == walk.StepDone && slices.Contains(k.after, string(ev.Hop)+"/"+ev.Step.Name) {
 			if left--; left == 0 {
 				close(steps)
 			}
@@ -157,7 +159,7 @@ func (k cutCase) run(t *testing.T) {
 	}()
 	r := j.walk(t)
 	k.check(t, r)
-	if _, err := preflight.Replay(preflight.BuiltIn(), r); err != nil {
+	if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 }

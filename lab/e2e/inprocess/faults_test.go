@@ -16,7 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/golden"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -92,7 +93,7 @@ func (f fault) run(t *testing.T) {
 func (f fault) walked(t *testing.T, r *diag.Report) {
 	t.Helper()
 	f.check(t, r)
-	again, err := preflight.Replay(preflight.BuiltIn(), r)
+	again, err := verdict.Replay(hops.BuiltIn(), r)
 	if err != nil {
 		t.Fatalf("replay: %v", err)
 	}

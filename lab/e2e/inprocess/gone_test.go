@@ -9,7 +9,9 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // TestPlatformEndsDuringTheWalk: a platform that ends in the middle of a walk is one fault of the platform, with the
@@ -36,11 +38,11 @@ func TestPlatformEndsDuringTheWalk(t *testing.T) {
 			j := w.prepare(t)
 			end := sync.OnceFunc(func() { w.platform.Kill(tc.ends...) })
 			passed := map[diag.HopID]bool{}
-			j.observe = func(ev preflight.Event) {
-				if ev.Kind == preflight.HopDone && ev.Result.Status == diag.StatusPass {
+			j.observe = func(ev walk.Event) {
+				if ev.Kind == walk.HopDone && ev.Result.Status == diag.StatusPass {
 					passed[ev.Hop] = true
 				}
-				if ev.Kind == preflight.StepDone && string(ev.Hop)+"/"+ev.Step.Name == tc.after {
+				if ev.Kind == walk.StepDone && string(ev.Hop)+"/"+ev.Step.Name == tc.after {
 					end()
 				}
 			}
@@ -58,7 +60,7 @@ func TestPlatformEndsDuringTheWalk(t *testing.T) {
 					t.Errorf("%s had passed, and is %s: %s%s", id, h.Status, h.Text, h.Because)
 				}
 			}
-			if _, err := preflight.Replay(preflight.BuiltIn(), r); err != nil {
+			if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 				t.Errorf("replay: %v", err)
 			}
 		})

@@ -18,7 +18,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // policyProgram builds the program that judges GPUs, of the platform's version.
@@ -82,7 +83,7 @@ func sampled(celsius int64) report.Event {
 }
 
 // lookAtGPUs returns hop 18 of a walk with only that hop, and the document of gpu status.
-func (w *world) lookAtGPUs(t *testing.T) (diag.HopResult, *diag.Report, *preflight.GPUAdmission, error) {
+func (w *world) lookAtGPUs(t *testing.T) (diag.HopResult, *diag.Report, *reading.GPUAdmission, error) {
 	t.Helper()
 	p := w.load(t)
 	secrets, err := ops.ReadSecrets(t.Context(), p, true)
@@ -168,7 +169,7 @@ func TestGPUsNotJudged(t *testing.T) {
 	})
 	t.Cleanup(func() { w.platform.APIEdge.Watch(nil) })
 	h, _, doc, err = w.lookAtGPUs(t)
-	if h.Status != diag.StatusSkipped || !strings.HasPrefix(h.Because, preflight.WhyGPUsUnjudged()) || doc != nil ||
+	if h.Status != diag.StatusSkipped || !strings.HasPrefix(h.Because, hops.WhyGPUsUnjudged()) || doc != nil ||
 		!errors.As(err, new(*ops.NotJudgedError)) {
 		t.Errorf("the hop is %s: %q; %+v, %v", h.Status, h.Because, doc, err)
 	}

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 const (
@@ -90,7 +91,7 @@ func checkReplay(t *testing.T, r *diag.Report) {
 	if err := json.Unmarshal(text, &read); err != nil {
 		t.Fatal(err)
 	}
-	again, err := preflight.Replay(preflight.BuiltIn(), &read)
+	again, err := verdict.Replay(hops.BuiltIn(), &read)
 	if err != nil {
 		t.Fatalf("replay: %v", err)
 	}

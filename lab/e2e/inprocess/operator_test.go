@@ -18,10 +18,12 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/porttest"
 )
@@ -184,11 +186,11 @@ func (w *world) mistaken(t *testing.T, m mistake) *diag.Report {
 		return nil
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, id, m.host, allocation, ""), Scrub: scrubLine,
-		CorrelationID: preflight.NewID("walk"), Token: token, Cookie: cookie, NodeCA: ca}
-	j.plan = preflight.BuiltIn().NewPlan(p, j.env.Subject,
-		preflight.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
-	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
+	j.env = hop.Env{Profile: p, Subject: hop.NewSubject(p, id, m.host, allocation, ""), Scrub: scrubLine,
+		CorrelationID: walk.NewID("walk"), Token: token, Cookie: cookie, NodeCA: ca}
+	j.plan = hops.BuiltIn().NewPlan(p, j.env.Subject,
+		hop.Options{Session: true, Token: !token.IsZero(), SSH: j.env.Subject.NodeHost != ""})
+	j.operator = vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: j.began})
 	cfg := vantage.NodeConfig{ID: id, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent, Version: sshtest.Version,
 		HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none",
 		ConnectTimeout: time.Minute, HelloTimeout: time.Minute} // as in prepare

@@ -13,7 +13,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/record"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -76,10 +77,10 @@ func TestEveryProofOfRepairPassesOnAHealthyNode(t *testing.T) {
 	for proof, only := range all {
 		j := w.prepare(t)
 		if !strings.Contains(proof, "--allocation-id") {
-			j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", "", "")
+			j.env.Subject = hop.NewSubject(j.env.Profile, nodeID, "", "", "")
 		}
-		j.plan = preflight.BuiltIn().NewPlan(j.env.Profile, j.env.Subject,
-			preflight.Options{Session: true, Token: true, SSH: true, Only: only})
+		j.plan = hops.BuiltIn().NewPlan(j.env.Profile, j.env.Subject,
+			hop.Options{Session: true, Token: true, SSH: true, Only: only})
 		ctx, cancel := context.WithTimeout(context.Background(), walkLimit)
 		r := j.run(ctx, t)
 		cancel()

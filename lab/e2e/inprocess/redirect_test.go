@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
@@ -67,9 +67,9 @@ func TestNothingFollowsARedirect(t *testing.T) {
 	s := sshtest.Start(t, sshtest.Config{})
 	helpers := t.TempDir()
 	installed := installAgent(t, helpers)
-	places := map[string]preflight.Vantage{
-		preflight.Operator: vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: time.Now()}),
-		preflight.Node: vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: s.Host, SSH: s.Login(t),
+	places := map[string]hop.Vantage{
+		hop.Operator: vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: time.Now()}),
+		hop.Node: vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: s.Host, SSH: s.Login(t),
 			Version: sshtest.Version, Agent: profile.Agent{Binary: installed}, HelperDirs: []string{helpers}, ConfigFile: "none",
 			AgentSocket: "none", ConnectTimeout: time.Minute, HelloTimeout: time.Minute}),
 	}
@@ -83,7 +83,7 @@ func TestNothingFollowsARedirect(t *testing.T) {
 					{Op: diag.OpWS}} {
 					r.Target = first.URL + "/" + strings.ReplaceAll(path, " ", "%20") + "?to=" + url.QueryEscape(to)
 					r.CAInline, r.TimeoutMS = ca, 60_000
-					if from == preflight.Operator { // no token leaves for a node
+					if from == hop.Operator { // no token leaves for a node
 						r.Token, r.Cookie = diag.NewSecret("canary-token"), diag.NewSecret("a=canary-cookie")
 					}
 					reqs = append(reqs, r)

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -99,7 +100,7 @@ func blamesTheAPI(t *testing.T, r *diag.Report) {
 	if !strings.HasPrefix(v.Owner, "control plane API") || len(v.Recovery) == 0 {
 		t.Errorf("owner %q, steps %q", v.Owner, v.Recovery)
 	}
-	if _, err := preflight.Replay(preflight.BuiltIn(), r); err != nil {
+	if _, err := verdict.Replay(hops.BuiltIn(), r); err != nil {
 		t.Errorf("replay: %v", err)
 	}
 	t.Logf("\n%s", describe(r))

@@ -16,7 +16,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // subsetsDrawn is the number of random subsets of hops, in addition to all singles. GPUAASCTL_SUBSETS overrides it.
@@ -25,7 +26,7 @@ const subsetsDrawn = 24
 
 // asked is one way to ask for a walk.
 type asked struct {
-	options    preflight.Options
+	options    hop.Options
 	allocation string
 }
 
@@ -73,8 +74,8 @@ func (s *suspects) settle(t *testing.T) {
 // prepare prepares a walk of the world.
 func (a asked) prepare(t *testing.T, w *world) *job {
 	j := w.prepare(t)
-	j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", a.allocation, "")
-	j.plan = preflight.BuiltIn().NewPlan(j.env.Profile, j.env.Subject, a.options)
+	j.env.Subject = hop.NewSubject(j.env.Profile, nodeID, "", a.allocation, "")
+	j.plan = hops.BuiltIn().NewPlan(j.env.Profile, j.env.Subject, a.options)
 	return j
 }
 
@@ -82,7 +83,7 @@ func (a asked) prepare(t *testing.T, w *world) *job {
 func subsets(rng *rand.Rand, drawn int) []asked {
 	var all []asked
 	full := func(only, skip []diag.HopID) {
-		all = append(all, asked{preflight.Options{Only: only, Skip: skip, Session: true, Token: true, SSH: true}, alloc})
+		all = append(all, asked{hop.Options{Only: only, Skip: skip, Session: true, Token: true, SSH: true}, alloc})
 	}
 	for _, a := range diag.HopIDs() {
 		full([]diag.HopID{a}, nil)
@@ -96,7 +97,7 @@ func subsets(rng *rand.Rand, drawn int) []asked {
 				set = append(set, id)
 			}
 		}
-		a := asked{options: preflight.Options{Session: likely(), Token: likely(), SSH: likely()}}
+		a := asked{options: hop.Options{Session: likely(), Token: likely(), SSH: likely()}}
 		if likely() {
 			a.allocation = alloc
 		}
@@ -158,7 +159,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 				r := a.prepare(t, w).run(t.Context(), t)
 				nothing := !slices.ContainsFunc(r.Hops, func(h diag.HopResult) bool { return h.Status != diag.StatusSkipped })
 				want := diag.OutcomePass
-				if chain := preflight.BuiltIn(); chain.WantsNode(j.plan) && !asksNode(chain, j.plan) {
+				if chain := hops.BuiltIn(); chain.WantsNode(j.plan) && !asksNode(chain, j.plan) {
 					want = diag.OutcomeInconclusive // it would be the same for any name
 				}
 				if (r.Verdict.Outcome != want && !nothing) || r.Verdict.Reason != diag.ReasonNone ||
@@ -176,7 +177,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 }
 
 // asksNode reports whether a walk measures the node. This platform judges no GPUs, so to ask for them alone does not.
-func asksNode(chain *preflight.Hops, plan diag.Plan) bool {
+func asksNode(chain *hop.Hops, plan diag.Plan) bool {
 	plan.Hops = slices.Clone(plan.Hops)
 	for i := range plan.Hops {
 		if plan.Hops[i].ID == diag.HopGPUHealth {
@@ -207,8 +208,8 @@ func TestRunbookExamples(t *testing.T) {
 	for _, allocation := range []string{alloc, ""} {
 		j := w.prepare(t)
 		j.env.Token = diag.Secret{}
-		j.env.Subject = preflight.NewSubject(j.env.Profile, nodeID, "", allocation, "")
-		j.plan = preflight.BuiltIn().NewPlan(j.env.Profile, j.env.Subject, preflight.Options{Session: true, SSH: true})
+		j.env.Subject = hop.NewSubject(j.env.Profile, nodeID, "", allocation, "")
+		j.plan = hops.BuiltIn().NewPlan(j.env.Profile, j.env.Subject, hop.Options{Session: true, SSH: true})
 		r := j.run(t.Context(), t)
 		if r.Verdict.Outcome != diag.OutcomePass || r.Verdict.Reason != diag.ReasonNone {
 			t.Errorf("allocation %q\n%s", allocation, describe(r))

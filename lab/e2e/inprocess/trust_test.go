@@ -13,8 +13,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/ops/endpoints"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // explainTrust measures and explains as `diag trust` does.
@@ -23,12 +25,12 @@ func (w *world) explainTrust(t *testing.T) *trust.Report {
 	j := w.prepare(t)
 	ctx, cancel := context.WithTimeout(t.Context(), walkLimit)
 	defer cancel()
-	e, places := &j.env, map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}
-	plan := preflight.BuiltIn().NewPlan(e.Profile, e.Subject, preflight.Options{Token: true, SSH: true, Only: []diag.HopID{
+	e, places := &j.env, map[string]hop.Vantage{hop.Operator: j.operator, hop.Node: j.node}
+	plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, hop.Options{Token: true, SSH: true, Only: []diag.HopID{
 		diag.HopControlPlaneAccess, diag.HopNodeHeartbeat, diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI,
 		diag.HopNodeRecoveryStatus, diag.HopNodeTerminalReachability,
 	}})
-	facts, _ := preflight.Walk(ctx, e, plan, places, nil)
+	facts, _ := walk.Walk(ctx, e, plan, places, nil)
 	ask := func(qs []trust.Question) {
 		for _, q := range qs {
 			facts = append(facts, places[q.From].Probe(ctx, []diag.Request{q.Request})...)

@@ -12,11 +12,14 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -25,10 +28,10 @@ const walkLimit = 2 * time.Minute
 
 // job is one walk, prepared as by the command line.
 type job struct {
-	env             preflight.Env
+	env             hop.Env
 	plan            diag.Plan
-	operator, node  preflight.Vantage
-	observe         func(preflight.Event)
+	operator, node  hop.Vantage
+	observe         func(walk.Event)
 	began           time.Time
 	took, closeTook time.Duration
 }
@@ -53,10 +56,10 @@ func (w *world) prepare(t testing.TB) *job {
 		}
 	}
 	p = p.WithDefaults()
-	j.env = preflight.Env{Profile: p, Subject: preflight.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrubLine,
+	j.env = hop.Env{Profile: p, Subject: hop.NewSubject(p, nodeID, "", alloc, ""), Scrub: scrubLine,
 		CorrelationID: fmt.Sprintf("walk-%d", j.began.UnixNano()), Token: token, Cookie: cookie, NodeCA: string(ca)}
-	j.plan = preflight.BuiltIn().NewPlan(p, j.env.Subject, preflight.Options{Session: true, Token: true, SSH: true})
-	j.operator = vantage.Operator(&probe.Prober{Vantage: preflight.Operator, Start: j.began})
+	j.plan = hops.BuiltIn().NewPlan(p, j.env.Subject, hop.Options{Session: true, Token: true, SSH: true})
+	j.operator = vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: j.began})
 	j.node = vantage.NewNode(vantage.NodeConfig{ID: nodeID, Host: j.env.Subject.NodeHost, SSH: p.SSH, Agent: p.Agent,
 		Version: sshtest.Version, HelperDirs: []string{w.helpers}, Start: j.began, ConfigFile: "none", AgentSocket: "none",
 		ConnectTimeout: time.Minute, HelloTimeout: time.Minute}) // for a busy machine; a hop has its own budget
@@ -66,15 +69,15 @@ func (w *world) prepare(t testing.TB) *job {
 // run walks, closes the vantages, and judges.
 func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 	t.Helper()
-	facts, ended := preflight.Walk(ctx, &j.env, j.plan,
-		map[string]preflight.Vantage{preflight.Operator: j.operator, preflight.Node: j.node}, j.observe)
+	facts, ended := walk.Walk(ctx, &j.env, j.plan,
+		map[string]hop.Vantage{hop.Operator: j.operator, hop.Node: j.node}, j.observe)
 	j.took = time.Since(j.began)
 	var evidence []diag.EvidenceLine
 	if ctx.Err() == nil {
-		evidence, _ = preflight.Evidence(ctx, &j.env, j.operator)
+		evidence, _ = walk.Evidence(ctx, &j.env, j.operator)
 	}
 	closing := time.Now()
-	for _, v := range []preflight.Vantage{j.node, j.operator} {
+	for _, v := range []hop.Vantage{j.node, j.operator} {
 		closeVantage(t, v)
 	}
 	j.closeTook = time.Since(closing)
@@ -85,12 +88,12 @@ func (j *job) run(ctx context.Context, t testing.TB) *diag.Report {
 		Run: diag.Run{ID: "run-1", CorrelationID: j.env.CorrelationID, StartedAt: diag.At(j.began), EndedAt: diag.At(now),
 			DurationMS: diag.Measured(now.Sub(j.began)), EndedBy: ended, ToolVersion: sshtest.Version},
 	}
-	preflight.Judge(preflight.BuiltIn(), r)
+	verdict.Judge(hops.BuiltIn(), r)
 	return r
 }
 
 // closeVantage closes a vantage, which gives up on operations that do not end in time.
-func closeVantage(t testing.TB, v preflight.Vantage) {
+func closeVantage(t testing.TB, v hop.Vantage) {
 	t.Helper()
 	switch err := v.Close(); {
 	case errors.Is(err, os.ErrDeadlineExceeded):

@@ -9,7 +9,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -64,7 +65,7 @@ func TestWatch(t *testing.T) {
 	for _, r := range []*diag.Report{good, again} {
 		changesNothing(t, r)
 	}
-	if changes := preflight.WatchChanges(good, again); len(changes) > 0 {
+	if changes := compare.WatchChanges(good, again); len(changes) > 0 {
 		t.Errorf("nothing changed, and it lists %+v", changes)
 	}
 
@@ -79,7 +80,7 @@ func TestWatch(t *testing.T) {
 	bad := until(t, watch, "sees that the agent's unit failed", func(r *diag.Report) bool {
 		return resultOf(t, r, diag.HopNodeReadiness).Status == diag.StatusFail
 	})
-	if c := preflight.WatchChanges(again, bad); len(c) == 0 || c[0].Hop != "" || c[0].Now.Status != diag.StatusFail {
+	if c := compare.WatchChanges(again, bad); len(c) == 0 || c[0].Hop != "" || c[0].Now.Status != diag.StatusFail {
 		t.Errorf("the changes are %+v", c)
 	}
 	w.agent.run(t, "active/running")
@@ -100,7 +101,7 @@ func changesNothing(t *testing.T, r *diag.Report) {
 			t.Errorf("%s is %s in a walk that does not ask it", id, h.Status)
 		}
 	}
-	if !slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.Vantage == preflight.Node }) {
+	if !slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.Vantage == hop.Node }) {
 		t.Error("nothing was asked on the node")
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/lab/platform"
 	"github.com/gpuaas/gpuaasctl/lab/platform/platformtest"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/profile"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/logtest"
@@ -235,7 +235,7 @@ func (w *world) writeProfile(o options) {
 // worlds, whose late responses are not findings. A test that needs a timeout shortens it.
 func patient() map[diag.HopID]time.Duration {
 	all := map[diag.HopID]time.Duration{}
-	for _, h := range preflight.BuiltIn().List() {
+	for _, h := range hops.BuiltIn().List() {
 		all[h.ID] = min(5*h.Budget, time.Minute)
 	}
 	return all

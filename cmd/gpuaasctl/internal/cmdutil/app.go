@@ -13,7 +13,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/internal/clean"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // App has the process's streams and environment, which every command uses. stdout gets one document; notes, progress
@@ -29,7 +30,7 @@ type App struct {
 	// Helpers are the programs of this build that run beside it or on nodes.
 	Helpers owned.Build
 	// Hops is the chain of every walk and replay; nil: the built-in one.
-	Hops *preflight.Hops
+	Hops *hop.Hops
 
 	// Instead replaces the work of every command (see Run), so that a test sees the options of a command line.
 	Instead func(cmd *cobra.Command, options any, args []string) error
@@ -147,7 +148,7 @@ func Terminals(a *App) (in, out *os.File) {
 }
 
 // Chain returns the chain of every walk and replay.
-func (a *App) Chain() *preflight.Hops { return cmp.Or(a.Hops, preflight.BuiltIn()) }
+func (a *App) Chain() *hop.Hops { return cmp.Or(a.Hops, hops.BuiltIn()) }
 
 // Write writes the command's one document to stdout.
 func (a *App) Write(b []byte) error {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaasctl/internal/durable"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // CheckNewFile refuses, before any request, a path that exists or has no folder. flag is the flag with the path.
@@ -32,7 +32,7 @@ func checkFolder(flag, path string) error {
 // WriteNewFile writes path completely or not at all, readable by its owner only, and never replaces a file: the
 // finished file gets its name by a link, which fails if the name exists.
 func WriteNewFile(path string, data []byte) error {
-	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+preflight.NewID("new"))
+	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"."+walk.NewID("new"))
 	err := durable.New(durable.Host{}, temp, 0o600, durable.Bytes(data))
 	if err == nil {
 		err = os.Link(temp, path)

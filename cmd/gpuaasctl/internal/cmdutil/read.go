@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // ParseReport parses a report. It ignores fields that a newer version added, and names them on stderr.
@@ -165,5 +165,5 @@ func (a *App) Rejudge(data []byte) (*diag.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return preflight.Replay(a.Chain(), recorded)
+	return verdict.Replay(a.Chain(), recorded)
 }

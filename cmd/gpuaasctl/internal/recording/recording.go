@@ -8,14 +8,15 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // Moment is one event of a run, or one of a walk. At counts from the start of the run.
 type Moment struct {
 	At    time.Duration
 	Event drill.Event
-	Walk  *preflight.Event
+	Walk  *walk.Event
 }
 
 // logs have the events of each run, as a drill's own log has them.
@@ -59,11 +60,11 @@ const (
 // walked returns the events of a walk that measured the chain's hops one after the other.
 func walked(s *drill.WalkView) (moments []Moment) {
 	at := millis(s.BeganMS)
-	tell := func(e preflight.Event) {
+	tell := func(e walk.Event) {
 		e.At = at - millis(s.BeganMS)
 		moments = append(moments, Moment{At: at, Walk: &e})
 	}
-	for i, hop := range preflight.BuiltIn().List() {
+	for i, hop := range hops.BuiltIn().List() {
 		f := diag.Finding{Status: s.Hops[hop.ID]}
 		if f.Status == "" || f.Status == diag.StatusSkipped {
 			continue
@@ -71,11 +72,11 @@ func walked(s *drill.WalkView) (moments []Moment) {
 		if b := s.Blame; b != nil && b.Hop == hop.ID {
 			f.Signal, f.Failure = b.Signal, b.Failure
 		}
-		tell(preflight.Event{Kind: preflight.HopStarted, Hop: hop.ID})
+		tell(walk.Event{Kind: walk.HopStarted, Hop: hop.ID})
 		if at += between; i%2 == 1 {
 			at += hopTime
 		}
-		tell(preflight.Event{Kind: preflight.HopDone, Hop: hop.ID,
+		tell(walk.Event{Kind: walk.HopDone, Hop: hop.ID,
 			Result: diag.HopResult{ID: hop.ID, Finding: f, DurationMS: diag.Measured(hopTime + between*time.Duration(i%3))}})
 	}
 	return moments

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // Walk returns the events of a recorded walk, computed from the times of its facts.
-func Walk(r *diag.Report) []preflight.Event {
+func Walk(r *diag.Report) []walk.Event {
 	facts := map[string]*diag.Fact{}
 	counters := map[diag.HopID][]*diag.Fact{}
 	for i := range r.Facts {
@@ -21,7 +22,7 @@ func Walk(r *diag.Report) []preflight.Event {
 			counters[diag.HopID(hop)] = append(counters[diag.HopID(hop)], f)
 		}
 	}
-	var all []preflight.Event
+	var all []walk.Event
 	for i := range r.Hops {
 		h := &r.Hops[i]
 		first, last := time.Duration(-1), time.Duration(0)
@@ -35,10 +36,10 @@ func Walk(r *diag.Report) []preflight.Event {
 				first = from
 			}
 			last = max(last, to)
-			all = append(all, preflight.Event{Kind: preflight.StepDone, Hop: h.ID, At: to, Step: s})
+			all = append(all, walk.Event{Kind: walk.StepDone, Hop: h.ID, At: to, Step: s})
 		}
 		if first >= 0 {
-			all = append(all, preflight.Event{Kind: preflight.HopStarted, Hop: h.ID, At: first})
+			all = append(all, walk.Event{Kind: walk.HopStarted, Hop: h.ID, At: first})
 		}
 		if asked := counters[h.ID]; len(asked) > 0 && first >= 0 {
 			from, to := ran(asked[0])
@@ -46,19 +47,19 @@ func Walk(r *diag.Report) []preflight.Event {
 				a, b := ran(f)
 				from, to = min(from, a), max(to, b)
 			}
-			all = append(all, preflight.Event{Kind: preflight.CountersStarted, Hop: h.ID, At: max(from, first),
-				Count: len(asked)}, preflight.Event{Kind: preflight.CountersDone, Hop: h.ID, At: to, Count: len(asked)})
+			all = append(all, walk.Event{Kind: walk.CountersStarted, Hop: h.ID, At: max(from, first),
+				Count: len(asked)}, walk.Event{Kind: walk.CountersDone, Hop: h.ID, At: to, Count: len(asked)})
 			last = max(last, to)
 		}
-		all = append(all, preflight.Event{Kind: preflight.HopDone, Hop: h.ID, At: last, Result: *h})
+		all = append(all, walk.Event{Kind: walk.HopDone, Hop: h.ID, At: last, Result: *h})
 	}
-	for _, p := range preflight.Rehearse(preflight.BuiltIn(), r) {
-		all = append(all, preflight.Event{Kind: preflight.LikelySoFar, At: p.At, Provisional: &p})
+	for _, p := range walk.Rehearse(hops.BuiltIn(), r) {
+		all = append(all, walk.Event{Kind: walk.LikelySoFar, At: p.At, Provisional: &p})
 	}
-	slices.SortStableFunc(all, func(a, b preflight.Event) int {
+	slices.SortStableFunc(all, func(a, b walk.Event) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind))
 	})
-	return append(all, preflight.Event{Kind: preflight.EvidenceAwaited, At: all[len(all)-1].At})
+	return append(all, walk.Event{Kind: walk.EvidenceAwaited, At: all[len(all)-1].At})
 }
 
 // ran returns when a fact was measured, since the walk's start.

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // historyOptions select the subject and the period of a history.
@@ -139,7 +139,7 @@ func saveBundle(a *cmdutil.App, o *bundleOptions, data []byte) error {
 		return nil
 	}
 	elsewhere := filepath.Join(cmp.Or(a.Env("TMPDIR"), os.TempDir()),
-		strings.TrimSuffix(filepath.Base(o.file), ".tar.gz")+"-"+preflight.NewID("kept")+".tar.gz")
+		strings.TrimSuffix(filepath.Base(o.file), ".tar.gz")+"-"+walk.NewID("kept")+".tar.gz")
 	if err := cmdutil.WriteNewFile(elsewhere, data); err != nil {
 		o.file = ""
 		return fmt.Errorf("write the bundle: %w", errors.Join(why, err))

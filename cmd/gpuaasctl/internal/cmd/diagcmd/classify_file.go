@@ -17,7 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/record"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // classifyFile classifies the evidence in a file or a folder; nil if path does not exist. An invalid file is a usage
@@ -135,7 +136,7 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 			if walk, err = a.Rejudge(f.Data); err != nil {
 				return nil, fmt.Errorf("report.json: %w", err)
 			}
-			if why := preflight.Reduced(walk); why != "" {
+			if why := verdict.Reduced(walk); why != "" {
 				return nil, fmt.Errorf("report.json: %s", why)
 			}
 		case "node/record.json":
@@ -153,7 +154,7 @@ func classifyBundle(a *cmdutil.App, data []byte) (*classified, error) {
 	case kept == nil:
 		doc.Classification = walk.Classification
 	default:
-		doc.Classification = new(preflight.Classify(preflight.BuiltIn(), walk, kept.InTime()))
+		doc.Classification = new(verdict.Classify(hops.BuiltIn(), walk, kept.InTime()))
 	}
 	return doc, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/trust"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // trustOptions select the node, or a recorded report.
@@ -95,7 +95,7 @@ func recordedTrust(a *cmdutil.App, data []byte) (*trust.Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		if why := preflight.Reduced(recorded); why != "" {
+		if why := verdict.Reduced(recorded); why != "" {
 			return nil, errors.New(why)
 		}
 		r := trust.Explain(recorded.Subject, recorded.Facts)

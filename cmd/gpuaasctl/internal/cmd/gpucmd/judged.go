@@ -9,7 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/page"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // judgeOptions choose the evidence, and a second policy.
@@ -92,8 +92,8 @@ func codeOfHealth(h policy.Health) int {
 }
 
 // found converts a policy's finding for status; health is its row's.
-func found(f *policy.Finding, health policy.Health) preflight.GPUFinding {
-	return preflight.GPUFinding{Subject: preflight.GPUSubject{What: f.Subject.What}, Health: string(health), Rule: f.Rule,
+func found(f *policy.Finding, health policy.Health) reading.GPUFinding {
+	return reading.GPUFinding{Subject: reading.GPUSubject{What: f.Subject.What}, Health: string(health), Rule: f.Rule,
 		Why: f.Why}
 }
 
@@ -116,12 +116,12 @@ func judged(doc *PolicyJudgement) []page.Block {
 			page.Plain)
 	}
 	notes(&d, j.Notes)
-	var gpus []preflight.GPUHealthOf
+	var gpus []reading.GPUHealthOf
 	for _, g := range j.GPUs {
-		gpus = append(gpus, preflight.GPUHealthOf{Health: string(g.Health), Rule: g.Rule, Why: g.Why,
-			GPUSubject: preflight.GPUSubject{Index: g.Index, PCI: g.PCI, UUID: g.UUID}})
+		gpus = append(gpus, reading.GPUHealthOf{Health: string(g.Health), Rule: g.Rule, Why: g.Why,
+			GPUSubject: reading.GPUSubject{Index: g.Index, PCI: g.PCI, UUID: g.UUID}})
 	}
-	var findings []preflight.GPUFinding
+	var findings []reading.GPUFinding
 	for i := range j.Findings {
 		findings = append(findings, found(&j.Findings[i], j.Findings[i].Health))
 	}

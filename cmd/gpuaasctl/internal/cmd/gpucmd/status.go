@@ -15,14 +15,14 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // Status is the output of status -o json: what a gate reads before the node gets work.
 type Status struct {
 	diag.Head // GPUAdmission
 
-	preflight.GPUAdmission
+	reading.GPUAdmission
 }
 
 // statusOptions select the node.
@@ -79,7 +79,7 @@ func status(a *cmdutil.App, cmd *cobra.Command, o *statusOptions, args []string)
 	return a.ExitError(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, o.output, statusPage(g)...))
 }
 
-func statusPage(g *preflight.GPUAdmission) []page.Block {
+func statusPage(g *reading.GPUAdmission) []page.Block {
 	by := fmt.Sprintf("%s, sha256 %.12s", g.Policy.Name, g.Policy.SHA256)
 	if g.Policy.Mode != "" {
 		by += ", mode " + g.Policy.Mode
@@ -100,8 +100,8 @@ func statusPage(g *preflight.GPUAdmission) []page.Block {
 		d.Field("explain", "gpuaasctl gpu xid explain "+n, page.Plain)
 	}
 	// the table of GPUs covers the healthy ones
-	tables(&d, g.GPUs, slices.DeleteFunc(slices.Clone(g.Findings), func(f preflight.GPUFinding) bool {
-		return f.Health == preflight.GPUHealthy
+	tables(&d, g.GPUs, slices.DeleteFunc(slices.Clone(g.Findings), func(f reading.GPUFinding) bool {
+		return f.Health == reading.GPUHealthy
 	}))
 	return d.Blocks
 }
@@ -115,14 +115,14 @@ func notes(d *page.Doc, all []string) {
 }
 
 // tables adds the tables of a judgement: the health of each GPU, and the findings.
-func tables(d *page.Doc, gpus []preflight.GPUHealthOf, findings []preflight.GPUFinding) {
+func tables(d *page.Doc, gpus []reading.GPUHealthOf, findings []reading.GPUFinding) {
 	rows := [][]string{{"gpu", "health", "pci", "uuid", "rule", "why"}}
 	for _, one := range gpus {
 		index := ""
 		if one.Index != nil {
 			index = strconv.Itoa(*one.Index)
 		}
-		if one.Health == preflight.GPUHealthy && one.Rule == "" {
+		if one.Health == reading.GPUHealthy && one.Rule == "" {
 			one.Why = "" // "no rule matches" is implied by healthy
 		}
 		rows = append(rows, []string{index, one.Health, one.PCI, one.UUID, one.Rule, one.Why})
@@ -140,14 +140,14 @@ func tables(d *page.Doc, gpus []preflight.GPUHealthOf, findings []preflight.GPUF
 }
 
 // statusWords describes whether the node gets new work.
-func statusWords(g *preflight.GPUAdmission) string {
+func statusWords(g *reading.GPUAdmission) string {
 	if g.Before == "" {
 		return g.Status
 	}
 	return fmt.Sprintf("%s; %s again after a fully HEALTHY report", g.Status, g.Before)
 }
 
-func countWords(g *preflight.GPUAdmission) string {
+func countWords(g *reading.GPUAdmission) string {
 	words := strconv.Itoa(len(g.GPUs)) + " were looked at"
 	if g.Expected != nil {
 		words += fmt.Sprintf(", %d expected", *g.Expected)
@@ -167,7 +167,7 @@ func when(at, now diag.Time) string {
 }
 
 // refused lists the mistakes in a changed policy file that was not loaded.
-func refused(g *preflight.GPUAdmission) (notes []string) {
+func refused(g *reading.GPUAdmission) (notes []string) {
 	for _, mistake := range g.Policy.Refused {
 		notes = append(notes, "the policy's file is refused as it is now: "+mistake)
 	}

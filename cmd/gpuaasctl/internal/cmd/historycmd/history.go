@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops/history"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -144,7 +144,7 @@ func keptOrFile(a *cmdutil.App, ctx context.Context, arg string) (*diag.Report, 
 		if err != nil {
 			return nil, err
 		}
-		return preflight.AsToday(a.Chain(), r), nil
+		return verdict.AsToday(a.Chain(), r), nil
 	}
 	return cmdutil.Read(ctx, a, arg, a.Rejudge)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 const (
@@ -171,7 +171,7 @@ func statusRow(s *ops.Lifecycle, wide bool) []string {
 }
 
 // gpuCell is the health of the node's GPUs, and their number; empty if the platform judges none.
-func gpuCell(g *preflight.GPUAdmission) string {
+func gpuCell(g *reading.GPUAdmission) string {
 	if g == nil {
 		return ""
 	}
@@ -185,7 +185,7 @@ func gpuCell(g *preflight.GPUAdmission) string {
 	return cell
 }
 
-func gpuPolicy(g *preflight.GPUAdmission) string {
+func gpuPolicy(g *reading.GPUAdmission) string {
 	if g == nil {
 		return ""
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -57,7 +58,7 @@ func recorded(ctx context.Context, a *cmdutil.App, path string) (*diag.Report, e
 	if err != nil {
 		return nil, err
 	}
-	if why := preflight.Reduced(r); why != "" {
+	if why := verdict.Reduced(r); why != "" {
 		return nil, cmdutil.Usagef("%s cannot be compared: %s", path, why)
 	}
 	return r, nil
@@ -111,7 +112,7 @@ func (o *preflightOptions) elsewhere(ctx context.Context, a *cmdutil.App, node s
 
 // showCompared writes the comparison, and this side's report for --out. The exit code is this side's.
 func (o *preflightOptions) showCompared(a *cmdutil.App, here, there *diag.Report) error {
-	e := preflight.CompareElsewhere(here, there)
+	e := compare.CompareElsewhere(here, there)
 	err := a.ShowPage(e, o.output, elsewherePage(e)...)
 	if o.report != "" {
 		err = errors.Join(err, cmdutil.WriteReport(o.report, here))
@@ -129,8 +130,8 @@ func isReportFile(compare string) bool {
 }
 
 // elsewherePage is a comparison for people: its first line is the answer.
-func elsewherePage(e *preflight.EnvironmentDiff) []page.Block {
-	side := func(s preflight.WalkedSide) string {
+func elsewherePage(e *compare.EnvironmentDiff) []page.Block {
+	side := func(s compare.WalkedSide) string {
 		text := cmp.Or(s.NodeID, "no node") + ", profile " + cmp.Or(s.Profile, "none") + ": " + string(s.Outcome)
 		if s.Blame != "" {
 			text += ", blame " + string(s.Blame)

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // preflightOptions are the options of one walk.
@@ -205,7 +205,7 @@ func kept(r *diag.Report, format, facts string) *diag.Report {
 	if format != cmdutil.FormatJSON || facts != diag.FactsBlame || r.FactsKept != "" {
 		return r
 	}
-	return preflight.Reduce(r)
+	return verdict.Reduce(r)
 }
 
 // formatOf returns the format of a report file: JSON, which --facts affects, or a page, which has every fact.

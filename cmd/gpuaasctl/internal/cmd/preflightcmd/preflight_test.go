@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // TestOptions: how a command line is parsed into options, without a walk.
@@ -34,10 +35,10 @@ func TestOptions(t *testing.T) {
 
 // TestOwnHopInFlags: --only and --skip take the hops of the app's chain, and no others.
 func TestOwnHopInFlags(t *testing.T) {
-	own := preflight.WithOwn(preflight.Hop{ID: "x.example", Title: "the example service answers",
-		Steps: []preflight.Step{{Name: "health", From: preflight.Operator}}})
+	own := hops.WithOwn(hop.Hop{ID: "x.example", Title: "the example service answers",
+		Steps: []hop.Step{{Name: "health", From: hop.Operator}}})
 	for _, flag := range []string{"--only", "--skip"} {
-		for _, chain := range []*preflight.Hops{own, nil} {
+		for _, chain := range []*hop.Hops{own, nil} {
 			var out, errs strings.Builder
 			cmd := New(&cmdutil.App{Env: func(string) string { return "" }, Stdout: &out, Stderr: &errs, Hops: chain})
 			cmd.SetArgs([]string{"--node-id", "n1", "--api-base", "https://api.test", "--dry-run", flag, "x.example"})

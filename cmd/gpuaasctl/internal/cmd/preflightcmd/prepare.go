@@ -10,7 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -63,7 +63,7 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 		return nil, walk, err
 	}
 	walk.Baseline, walk.Command = o.baseline.Baseline, sameWalk(s.Site(), cmd, o)
-	if s.Site().Hops.Reaches(s.Plan(walk), preflight.Node) && !o.dryRun {
+	if s.Site().Hops.Reaches(s.Plan(walk), hop.Node) && !o.dryRun {
 		if err := vantage.CheckFiles(p.SSH); err != nil {
 			return nil, walk, &cmdutil.UsageError{Err: err}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/page"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 func newReplay(a *cmdutil.App) *cobra.Command {
@@ -72,14 +72,14 @@ func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []stri
 	if err != nil {
 		return err
 	}
-	report, err := preflight.Replay(a.Chain(), recorded)
+	report, err := verdict.Replay(a.Chain(), recorded)
 	if err != nil {
 		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
 	}
-	if why := preflight.Reduced(report); why != "" {
+	if why := verdict.Reduced(report); why != "" {
 		a.Note("%s: %s, so it is shown as rules %s judged it", path, why, cmp.Or(report.Run.RulesVersion, "unknown"))
 	} else {
-		preflight.Compared(recorded, report)
+		verdict.Compared(recorded, report)
 	}
 	noteOtherVerdict(a, path, recorded, report)
 	if report.Diff == nil || o.baseline.Name != "" {
@@ -100,8 +100,8 @@ func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []stri
 
 // noteOtherVerdict notes on stderr that the verdict in the file differs from the verdict by the current rules.
 func noteOtherVerdict(a *cmdutil.App, path string, recorded, replayed *diag.Report) {
-	file, now := preflight.Stated(recorded), preflight.Stated(replayed)
-	if !preflight.SameVerdict(file, now) {
+	file, now := verdict.Stated(recorded), verdict.Stated(replayed)
+	if !verdict.SameVerdict(file, now) {
 		a.Note("%s states %s (rules %s); the same facts by rules %s: %s", path, statedWords(file),
 			cmp.Or(file.RulesVersion, "unknown"), now.RulesVersion, statedWords(now))
 	}

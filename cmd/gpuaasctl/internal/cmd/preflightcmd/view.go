@@ -13,7 +13,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/tui/explorer"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops/history"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 func newView(a *cmdutil.App) *cobra.Command {
@@ -63,11 +63,11 @@ func view(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string
 	if err != nil {
 		return err
 	}
-	r, err := preflight.Replay(a.Chain(), recorded)
+	r, err := verdict.Replay(a.Chain(), recorded)
 	if err != nil {
 		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", name, err)}
 	}
-	preflight.Compared(recorded, r)
+	verdict.Compared(recorded, r)
 	noteOtherVerdict(a, name, recorded, r)
 	return o.explore(a, cmd, r, o.notAgain(a, cmd, r))
 }

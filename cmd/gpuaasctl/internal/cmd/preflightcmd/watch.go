@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
 )
 
 const (
@@ -83,7 +83,7 @@ func (o *preflightOptions) watchWalks(a *cmdutil.App, cmd *cobra.Command, s *ops
 			return cmdutil.WriteReport(o.report, r)
 		},
 	}
-	what := preflight.NewWatched(s.Site().Hops, s.Plan(walk), s.Subject().NodeID, o.watch.every.Milliseconds(), o.watch.full)
+	what := compare.NewWatched(s.Site().Hops, s.Plan(walk), s.Subject().NodeID, o.watch.every.Milliseconds(), o.watch.full)
 	last, err := view.run(cmd.Context(), what)
 	if last == nil {
 		return err
@@ -104,7 +104,7 @@ type watch struct {
 }
 
 // run walks until ctx ends or the output is closed, and returns the last report of a complete walk, or nil.
-func (w *watch) run(ctx context.Context, what *preflight.Watched) (last *diag.Report, err error) {
+func (w *watch) run(ctx context.Context, what *compare.Watched) (last *diag.Report, err error) {
 	defer w.show.end()
 	if err := w.show.begin(what); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
 )
 
 // watchShow writes the results of a watch: lines for people, or NDJSON. On a terminal one more line, rewritten each
@@ -46,7 +46,7 @@ func newWatchShow(a *cmdutil.App, format string, bell bool) *watchShow {
 }
 
 // begin writes which hops are walked, and which are not.
-func (s *watchShow) begin(w *preflight.Watched) error {
+func (s *watchShow) begin(w *compare.Watched) error {
 	s.changed = time.Now()
 	if s.format == cmdutil.FormatNDJSON {
 		return s.app.Show(diag.Documents[diag.Document]{w}, s.app.RenderOptions(s.format), nil)
@@ -75,7 +75,7 @@ func (s *watchShow) begin(w *preflight.Watched) error {
 func unbuilt(because string) bool { return strings.HasPrefix(because, "not built yet") }
 
 // notAsked lists the omitted hops by reason; "" for none.
-func notAsked(list []preflight.NotAsked) string {
+func notAsked(list []compare.NotAsked) string {
 	var reasons []string
 	named := map[string][]string{}
 	for _, x := range list {
@@ -102,7 +102,7 @@ func notAsked(list []preflight.NotAsked) string {
 // walked writes how a walk differs from the previous one.
 func (s *watchShow) walked(before, now *diag.Report, took time.Duration) error {
 	s.walks, s.took = s.walks+1, took
-	changes := preflight.WatchChanges(before, now)
+	changes := compare.WatchChanges(before, now)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (s *watchShow) walked(before, now *diag.Report, took time.Duration) error {
 }
 
 // changes returns the lines for changes. Symptoms of another hop share one line.
-func (s *watchShow) changes(all []preflight.WatchChange) []page.Block {
+func (s *watchShow) changes(all []compare.WatchChange) []page.Block {
 	var blocks []page.Block
 	var unreached, reached []string
 	stamp := page.Cell{Text: s.stamp(all[0].At.Time) + "  ", Style: page.Faint}
@@ -160,7 +160,7 @@ func (s *watchShow) changes(all []preflight.WatchChange) []page.Block {
 }
 
 // verdictLine is the verdict and its scope: a pass of some hops is not a pass of the chain.
-func (s *watchShow) verdictLine(c *preflight.WatchChange) page.Line {
+func (s *watchShow) verdictLine(c *compare.WatchChange) page.Line {
 	word := string(c.Now.Status)
 	if of := c.Of - s.unbuilt; c.Asked < of || c.Left > 0 {
 		word += fmt.Sprintf(" of what is asked (%d of %d hops)", c.Asked, of)
@@ -182,7 +182,7 @@ func (s *watchShow) verdictLine(c *preflight.WatchChange) page.Line {
 }
 
 // was describes the previous state, after the current one.
-func was(s *preflight.WatchState) string {
+func was(s *compare.WatchState) string {
 	if s == nil {
 		return ""
 	}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight"
+	"github.com/gpuaas/gpuaasctl/preflight/compare"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // watchReport returns a walk of two hops of three; one has the given status.
@@ -48,7 +49,7 @@ func watched(t *testing.T, s *watchShow,
 			time.Sleep(time.Second)
 			return walks[len(starts)-1](time.Now())
 		}}
-	what := preflight.NewWatched(preflight.BuiltIn(), walks[0](began).Plan, "n1", 30000, false)
+	what := compare.NewWatched(hops.BuiltIn(), walks[0](began).Plan, "n1", 30000, false)
 	last, err = w.run(ctx, what)
 	return last, starts, err
 }
@@ -100,7 +101,7 @@ func TestWatchOfAllThatIsBuilt(t *testing.T) {
 		s := newWatchShow(a, cmdutil.FormatTable, false)
 		r := passing(time.Now())
 		r.Plan.Hops[2].Skip = "not built yet: it needs x"
-		if err := s.begin(preflight.NewWatched(preflight.BuiltIn(), r.Plan, "n1", 30000, true)); err != nil {
+		if err := s.begin(compare.NewWatched(hops.BuiltIn(), r.Plan, "n1", 30000, true)); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.walked(nil, r, time.Second); err != nil {

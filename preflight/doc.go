@@ -1,0 +1,2 @@
+// Package preflight is tested here, as a whole.
+package preflight

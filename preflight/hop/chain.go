@@ -1,0 +1,78 @@
+package hop
+
+import (
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
+
+// Hops is a chain: hops in their order, whose steps are numbered. It never changes.
+type Hops struct {
+	list  []Hop
+	index map[diag.HopID]int // in list
+	steps int                // number of steps
+}
+
+// List returns the hops in their order. Callers must not modify them.
+func (h *Hops) List() []Hop { return h.list }
+
+// NewHops returns the chain of these hops.
+func NewHops(list []Hop) *Hops {
+	h := &Hops{list: list, index: map[diag.HopID]int{}}
+	for i := range h.list {
+		hop := &h.list[i]
+		h.index[hop.ID] = i
+		hop.Closure = slices.Clip(explainers(h.list, hop.ID))
+		hop.Steps = slices.Clone(hop.Steps) // own hops may be in several chains
+		for k := range hop.Steps {
+			hop.Steps[k].number = h.steps
+			h.steps++
+		}
+	}
+	return h
+}
+
+// step returns a step of the chain, and its hop; nil if the chain does not have it.
+func (h *Hops) step(id diag.HopID, name string) (*Hop, *Step) {
+	i, known := h.index[id]
+	if !known {
+		return nil, nil
+	}
+	hop := &h.list[i]
+	for k := range hop.Steps {
+		if s := &hop.Steps[k]; s.Name == name {
+			return hop, s
+		}
+	}
+	return nil, nil
+}
+
+// Hop returns the chain's hop with this id, or an empty hop.
+func (c *Case) Hop(id diag.HopID) *Hop {
+	if i, known := c.Chain.index[id]; known {
+		return &c.Chain.list[i]
+	}
+	return &Hop{ID: id}
+}
+
+// HopsThrough returns the ids of the chain from a to b, both included.
+func HopsThrough(a, b diag.HopID) []diag.HopID {
+	ids := diag.HopIDs()
+	return slices.Clip(ids[slices.Index(ids, a) : slices.Index(ids, b)+1])
+}
+
+// Closure lists every hop that may explain a failure of id, directly or through others; never id itself.
+func Closure(chain []Hop, id diag.HopID) []diag.HopID { return In(chain, id).Closure }
+
+// explainers computes the closure of a hop.
+func explainers(chain []Hop, id diag.HopID) []diag.HopID {
+	all := []diag.HopID{id}
+	for i := 0; i < len(all); i++ {
+		for _, e := range In(chain, all[i]).ExplainedBy {
+			if !slices.Contains(all, e) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all[1:]
+}

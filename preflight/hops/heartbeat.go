@@ -1,0 +1,220 @@
+package hops
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// Longer than 300 lines: a hop's requests and its judge are in one file.
+
+// nodeHeartbeat: how old is the last heartbeat that the platform accepted? Its last contact with the agent, by any
+// request, is a separate fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat does
+// not mean a dead workload.
+func nodeHeartbeat() hop.Hop {
+	id := diag.HopNodeHeartbeat
+	read := hop.Step{
+		Name: hop.StepReadModel, From: hop.Operator, Token: true, Timeout: 4 * time.Second,
+		Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
+		Ask: func(e *hop.Env, _ *hop.Case) diag.Request { return world.AskReadModel(e) },
+	}
+	return hop.Hop{
+		ID: id, Budget: 5 * time.Second,
+		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either
+		Fields:      []string{"node.last_seen_at"}, ReadModel: true, OfNode: world.AnswerNamesNode,
+		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
+			Request: "the request for the node's state"},
+		NotAbout: func(c *hop.Case) []diag.Aspect {
+			if world.RefusedHeartbeat(c) != nil { // the agent sends heartbeats
+				return []diag.Aspect{diag.AboutAgent}
+			}
+			return nil
+		},
+		Steps: []hop.Step{read, {
+			Name: hop.StepReadAgain, From: hop.Operator, Token: true, Timeout: 4 * time.Second,
+			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
+			Optional: true, Second: true, After: []string{hop.FactID(id, hop.StepReadModel)}, Unless: func(c *hop.Case) string {
+				if _, field := justLate(c); field == "" {
+					return "the last heartbeat is in time, or well past its limit"
+				}
+				return ""
+			},
+			Ask: func(e *hop.Env, c *hop.Case) diag.Request {
+				last, field := justLate(c)
+				req := world.AskReadModel(e)
+				req.Poll = &diag.Poll{Field: field, Until: []string{}, Unlike: last, EveryMS: world.BeatPollEvery.Milliseconds()}
+				return req
+			},
+		}, world.NodeAfter(read)},
+		Judge: judgeHeartbeat,
+		Pass:  lastHeard,
+	}
+}
+
+// judgeHeartbeat judges whether the node could be read, and then the ages of its heartbeats.
+func judgeHeartbeat(c *hop.Case) []diag.Finding {
+	f := c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)
+	if f == nil {
+		return nil
+	}
+	_, beat := world.HeartbeatAge(c)
+	_, contact := world.ContactAge(c)
+	switch {
+	case world.NodeUnknown(c):
+		out := reading.Undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", reading.Where(f), c.Subject.NodeID, otherNodes(c))
+		out.Signal = diag.SigNodeUnknown
+		return []diag.Finding{out}
+	case world.ReadFromCache(c, f): // it does not show what is recent
+		out := reading.Undecided(f, "%s", world.FromCache(f))
+		out.Lack = diag.LackPlatform
+		return []diag.Finding{out}
+	case reading.NotKnown(f):
+		return []diag.Finding{reading.Undecided(f, "the platform at %s answers HTTP 404 for the node, but %s: one of several "+
+			"servers may lack it", reading.Where(f), world.NodeKnown(c))}
+	case !f.Passed():
+		return []diag.Finding{reading.Undecided(f, "the node could not be read: %s%s", reading.Saw(f), world.Signer(f))}
+	case !beat && !contact && reading.Unasked(f, "node.last_seen_at"):
+		return nil
+	case !beat && !contact && (world.ReadModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
+		return []diag.Finding{reading.Unmapped(f, "the answer has no time of a last heartbeat that can be read")}
+	case !beat && !contact && !world.OfANode(c):
+		return []diag.Finding{reading.Unmapped(f, "nothing in the answer is about a node, so it may be about something else")}
+	case !beat && !contact && !world.NeverHeard(c):
+		return []diag.Finding{reading.Unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
+			"(node.last_seen_at)", world.HeardBy(c))}
+	case !beat && !contact:
+		return []diag.Finding{reading.Fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s",
+			c.Subject.NodeID)}
+	}
+	return judgeAges(c, f)
+}
+
+// judgeAges compares the ages of the last heartbeat and the last contact with the policy, and with the platform's own
+// checklist.
+func judgeAges(c *hop.Case, f *diag.Fact) []diag.Finding {
+	age, beat := world.HeartbeatAge(c)
+	mark := diag.Mark(world.ReadModel(c, "node.check_heartbeat"))
+	switch {
+	case beat && age > world.StaleAfter(c) && world.AgentAnswered(c) != "" && !world.OwnClock(c), world.Outdated(c):
+		return []diag.Finding{reading.Undecided(f,
+			"the platform's read model (%s) contradicts this walk (%s): the read model is outdated, or the "+
+				"clock that it is compared with is wrong", lastHeard(c), world.AgentAnswered(c))}
+	case nextUnread(c):
+		return []diag.Finding{reading.Undecided(f, "%s; whether another one followed could not be read: %s", lastHeard(c),
+			reading.Saw(c.Fact(diag.HopNodeHeartbeat, hop.StepReadAgain)))}
+	case world.SilentNode(c):
+		out := reading.Fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
+		out.Culprit = world.CulpritSilentNode
+		world.Claim(c, &out, world.ClaimMachine)
+		return []diag.Finding{out}
+	case beat && age > world.StaleAfter(c):
+		out := reading.Fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
+		if world.ContactFresh(c) {
+			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
+			if n := world.RefusedHeartbeat(c); n != nil {
+				byRefusal(&out, n)
+			}
+		}
+		return []diag.Finding{out}
+	case mark == diag.MarkFail:
+		out := reading.Warn(diag.SigHeartbeatStale, f, "%s; the platform's own checklist says that the heartbeat is not current",
+			lastHeard(c))
+		out.Reason = diag.ReasonNone // the platform contradicts itself; neither value means unreachable
+		return []diag.Finding{out}
+	}
+	return nil
+}
+
+// byRefusal adds to the finding of a stale heartbeat what answers the heartbeats, by an entry of the node's record.
+func byRefusal(out *diag.Finding, n *diag.RecordEntry) {
+	out.Side = diag.SidePlatform
+	out.Text += fmt.Sprintf("; the node's record says that heartbeats are answered HTTP %s, as of %s",
+		strings.TrimSpace(fmt.Sprintf("%d %s", n.Status, n.Code)), n.At.UTC().Format(time.RFC3339))
+	if !n.ByEdge() {
+		return
+	}
+	out.Side = diag.SideEdge
+	switch unseen := diag.MissingFromEdge(n.Code); {
+	case n.Reason == diag.RecEdgeRateLimited:
+		out.Failure = diag.HTTPRateLimited
+	case unseen != "":
+		out.Text += fmt.Sprintf("; the edge does not pass them on as the node sent them: %s (%s)", unseen, n.Code)
+	default:
+		out.Failure = diag.HTTPStatus
+		out.Text += "; nothing in the record shows that the platform itself refuses them"
+	}
+}
+
+// lastHeard describes when the platform last accepted a heartbeat, and when it last had any contact.
+func lastHeard(c *hop.Case) string {
+	stale := fmt.Sprintf("stale after %s", world.StaleAfter(c))
+	beat, hasBeat := world.HeartbeatAge(c)
+	contact, hasContact := world.ContactAge(c)
+	switch {
+	case hasBeat && hasContact && contact < beat && contact <= world.StaleAfter(c) && beat > world.StaleAfter(c):
+		return fmt.Sprintf("last heartbeat %s ago, %s; last contact %s ago", diag.Age(beat), stale, diag.Age(contact))
+	case hasBeat:
+		return fmt.Sprintf("last heartbeat %s ago, %s", diag.Age(beat), stale)
+	}
+	text := fmt.Sprintf("last contact %s ago, %s", diag.Age(contact), stale)
+	switch {
+	case contact > world.StaleAfter(c):
+	case world.ReadModel(c, "node.check_heartbeat") == string(diag.MarkPass):
+		text += "; the platform's checklist calls the heartbeat current"
+	case world.ReadModel(c, "node.check_heartbeat") != string(diag.MarkFail):
+		text += "; when the last heartbeat came is not known"
+	}
+	return text
+}
+
+// justLate returns the time of the last heartbeat, else of the last contact, and its field, if it is past its limit by
+// less than the agent's interval: the next one may be on its way. Both are "" otherwise.
+func justLate(c *hop.Case) (last, field string) {
+	return lateAt(c, c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel))
+}
+
+// lateAt is justLate for a given reading of the node.
+func lateAt(c *hop.Case, f *diag.Fact) (last, field string) {
+	field = "node.last_heartbeat_at"
+	late := world.AgeOf(f, field)
+	if !late.Known {
+		field = "node.last_seen_at"
+		late = world.AgeOf(f, field)
+	}
+	interval := time.Duration(c.Policy(profile.PolicyHeartbeatInterval)) * time.Second
+	if by := late.Age - world.StaleAfter(c); !late.Known || by <= 0 || by > min(interval, world.StaleAfter(c)/2) {
+		return "", ""
+	}
+	return hop.FieldOf(f, field), field
+}
+
+// nextUnread reports whether the poll for the next heartbeat failed, while the last one is still just late.
+func nextUnread(c *hop.Case) bool {
+	again := c.Fact(diag.HopNodeHeartbeat, hop.StepReadAgain)
+	_, field := lateAt(c, world.LastRead(c))
+	return field != "" && again != nil && (!world.WaitedFor(again) || hop.FieldOf(again, field) == "")
+}
+
+// otherNodes suggests nodes of the profile in place of an unknown one.
+func otherNodes(c *hop.Case) string {
+	if near := c.Expected("other_nodes"); near != "" {
+		return "; nodes of the profile: " + near
+	}
+	return ""
+}
+
+// ReadModel returns the platform's fields of the node, as a walk last read them; nil if it did not read them.
+func ReadModel(r *diag.Report) map[string]string {
+	f := world.LastRead(BuiltIn().CaseOf(r))
+	if f == nil || f.HTTP == nil {
+		return nil
+	}
+	return f.HTTP.Fields
+}

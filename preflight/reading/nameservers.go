@@ -1,0 +1,163 @@
+package reading
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+)
+
+// The name servers of a host may disagree. If they take turns, which of them answered a probe is chance.
+
+// nameServersDiffer describes name servers of which some give addresses, and others deny the same name or give only
+// other addresses; "" if they agree. A server that fails, or does not answer, is passed over by resolvers.
+func nameServersDiffer(d *diag.DNSFacts) string {
+	if d == nil {
+		return ""
+	}
+	var texts []string
+	var first []string
+	differs, gives := false, false
+	for i := range d.Servers {
+		a := &d.Servers[i]
+		switch {
+		case len(a.Addresses) > 0 && a.Failure == diag.OK:
+			texts = append(texts, a.Server+" gives "+hop.Clip(a.Addresses))
+			if gives && !slices.ContainsFunc(a.Addresses, func(x string) bool { return slices.Contains(first, x) }) {
+				differs = true
+			}
+			if gives = true; first == nil {
+				first = a.Addresses
+			}
+		case a.Denies():
+			texts = append(texts, fmt.Sprintf("%s gives no address (%s)", a.Server, a.RCode))
+		}
+	}
+	if differs || (gives && deniedBySome(d)) {
+		return strings.Join(texts, ", ")
+	}
+	return ""
+}
+
+// OwnResolver reports whether a failed look-up asked a resolver on the asking machine itself.
+func OwnResolver(f *diag.Fact) bool {
+	return InPhase(f, "dns") && f.DNS != nil && loopbackServer(f.DNS.Server) &&
+		!slices.ContainsFunc(f.DNS.Servers, func(a diag.DNSAnswer) bool { return !loopbackServer(a.Server) })
+}
+
+// NoResolver reports whether nothing listens at the only resolver, which is on the asking machine itself.
+func NoResolver(f *diag.Fact) bool {
+	return OwnResolver(f) && !f.DNS.Truncated && f.Failure == diag.DNSRefused && f.Errno == "ECONNREFUSED"
+}
+
+func Knows(a diag.DNSAnswer) bool { return len(a.Addresses) > 0 && a.Failure == diag.OK }
+
+// behindWords describes the servers behind a resolver on the asking machine; "" if none was asked.
+func behindWords(d *diag.DNSFacts) string {
+	var texts []string
+	for i := range d.Behind {
+		a := &d.Behind[i]
+		if Knows(*a) {
+			return fmt.Sprintf(", while %s, which %s names, gives %s", a.Server, d.BehindFile, hop.Clip(a.Addresses))
+		}
+		texts = append(texts, a.Server+" "+cmp.Or(a.RCode, string(a.Failure)))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and the servers that %s names fail as well: %s", d.BehindFile, hop.Clip(texts))
+}
+
+func loopbackServer(server string) bool {
+	a, err := netip.ParseAddrPort(server)
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+// resolverWords describes a resolver on the asking machine itself; "" for any other.
+func resolverWords(f *diag.Fact) string {
+	if !OwnResolver(f) {
+		return ""
+	}
+	place := "the node itself"
+	switch {
+	case f.OwnNetwork:
+		place = "the agent's own network namespace"
+	case f.Vantage != hop.Node:
+		place = ProberOf(f)
+	}
+	text := "a resolver on " + place
+	if NoResolver(f) {
+		text += ", where nothing listens"
+	} else {
+		text += behindWords(f.DNS)
+	}
+	if f.DNS.Unset {
+		text += ": its resolv.conf names no server"
+	}
+	return text
+}
+
+// deniedBySome reports whether a name server denies the name.
+func deniedBySome(d *diag.DNSFacts) bool {
+	return slices.ContainsFunc(d.Servers, func(a diag.DNSAnswer) bool { return a.Denies() })
+}
+
+// TurnsDiffer is nameServersDiffer for a host whose name servers take turns: any of these results may be the next one.
+func TurnsDiffer(f *diag.Fact) string {
+	if f == nil || f.DNS == nil || !f.DNS.Rotates {
+		return ""
+	}
+	return nameServersDiffer(f.DNS)
+}
+
+// NameServerWarnings warns of name servers that take turns and of which some deny a name that others have: some of a
+// host's look-ups fail, whichever answered this walk. It does so at the first hop that looked up the name from that
+// vantage. Different addresses alone are common for a healthy name, and no warning.
+func NameServerWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
+	var out []diag.Finding
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		f := c.Fact(h.ID, s.Name)
+		if s.Uses != "" || TurnsDiffer(f) == "" || !deniedBySome(f.DNS) || warnedOfNames(h.ID, s.Name, c, f) {
+			continue
+		}
+		w := Warn("", f, "the %s's name servers take turns and do not agree about %s: %s; some of its look-ups fail",
+			f.Vantage, f.DNS.Name, TurnsDiffer(f))
+		w.Failure, w.Culprit = diag.OK, ""
+		out = append(out, w)
+	}
+	return out
+}
+
+// warnedOfNames reports whether an earlier step saw the same of this name from the same vantage.
+func warnedOfNames(hop diag.HopID, step string, c *hop.Case, f *diag.Fact) bool {
+	for _, h := range c.Chain.List() {
+		for i := range h.Steps {
+			s := &h.Steps[i]
+			if h.ID == hop && s.Name == step {
+				return false
+			}
+			k := c.Fact(h.ID, s.Name)
+			if s.Uses == "" && k != nil && k.Vantage == f.Vantage && k.DNS != nil && k.DNS.Name == f.DNS.Name &&
+				TurnsDiffer(k) != "" && deniedBySome(k.DNS) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ProberOf names what a probe ran on, if it is not the node itself.
+func ProberOf(f *diag.Fact) string {
+	switch {
+	case f.Vantage == hop.Node && f.Request.Op != diag.OpSSH:
+		return "the operator's login on the node"
+	case f.Vantage == hop.Platform:
+		return "the platform's host"
+	}
+	return "this operator's machine"
+}

@@ -1,0 +1,260 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
+)
+
+// Assess judges every hop in chain order. It is a function of the case alone, so a live report and its replay agree.
+func Assess(chain []hop.Hop, c *hop.Case) []diag.HopResult {
+	results := make([]diag.HopResult, 0, len(chain))
+	before := func(id diag.HopID) diag.Status { return reading.HopNamed(results, id).Status }
+	for i := range chain {
+		results = append(results, AssessHop(&chain[i], c, before))
+	}
+	return results
+}
+
+// statuses returns the status of a hop that was judged before, "" if it was not.
+type statuses func(diag.HopID) diag.Status
+
+// AssessHop judges one hop, given the statuses of the hops before it.
+func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
+	p := c.Planned(h.ID)
+	r := diag.HopResult{
+		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(p.Vantages, "+"), BudgetMS: p.BudgetMS,
+	}
+	if p.Skip != "" {
+		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
+		return r
+	}
+	r.Steps = make([]diag.StepResult, 0, len(h.Steps))
+	for i := range h.Steps {
+		s := &h.Steps[i]
+		if !slices.Contains(p.Steps, s.Name) {
+			continue // the step is newer than this report
+		}
+		step := AssessStep(s, c, p, status)
+		if s.Second && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
+			continue
+		}
+		r.Steps = append(r.Steps, step)
+	}
+	r.DurationMS = span(h, c)
+	findings := world.ClearProfileMismatch(c, judge(h, c))
+	world.AddRecorded(h.Recorded, findings, c)
+	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
+	if slices.ContainsFunc(findings, decided) {
+		r.Finding, r.Also = findings[0], findings[1:]
+		for i := range r.Steps {
+			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // nothing to ask
+				s.Status, s.Because = diag.StatusSkipped, r.Because
+			}
+		}
+		return r
+	}
+	// The judge found no fault, so a step that failed without an excuse counts as not measured.
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Status == diag.StatusFail {
+			s.Status, s.Because = diag.StatusInconclusive, reading.Saw(c.FactByID(s.Fact))
+		}
+	}
+	r.Finding = unfailed(h, c, r.Steps)
+	if p.Absent != "" && r.Status == diag.StatusPass { // the answer lacks a field that the judge needs (Hop.Fields)
+		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Absent, Evidence: r.Evidence}
+	}
+	switch {
+	case len(findings) == 0:
+	case r.Status == diag.StatusPass:
+		r.Finding, r.Also = findings[0], findings[1:]
+	default: // a warning does not turn an unmeasured hop into a measured one
+		r.Also = findings
+	}
+	return r
+}
+
+// judge returns the hop's findings, corrected for what any hop may meet: a shortage or a policy of the probing machine,
+// a login in its own network namespace, a rate limiter, a change during the walk, an unstable network. A limiter's
+// answer to the operator is not evidence about the route or the token behind it, so its finding is inconclusive.
+func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
+	findings := h.Judge(c)
+	for i := range findings {
+		if len(findings[i].Evidence) == 0 {
+			continue
+		}
+		f := c.FactByID(findings[i].Evidence[0])
+		if own := world.OwnMachine(c, f); own != nil {
+			findings[i] = *own
+		} else if out := world.LoginNetworkFinding(f); out != nil {
+			findings[i] = *out
+		} else if f != nil && world.JudgeGone(c, f, &findings[i]) {
+			continue
+		} else if findings[i].Status == diag.StatusWarn {
+			continue
+		} else if f.Throttled() && f.Vantage == hop.Operator {
+			findings[i] = reading.Undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", reading.Where(f),
+				reading.Saw(f), reading.PauseOf(f))
+		} else if world.RefusedBeside(c, f) {
+			findings[i] = world.WalkAgain(f, fmt.Sprintf("%s refuses requests of this walk beside others, and this one is sent "+
+				"once: %s", reading.Where(f), reading.Saw(f)))
+		} else if findings[i].Status == diag.StatusFail && world.ReadFromCache(c, f) {
+			findings[i] = reading.Undecided(f, "%s; %s", findings[i].Text, world.FromCache(f))
+			findings[i].Lack = diag.LackPlatform
+		} else if why := world.ChangedUnder(h, c, &findings[i]); f != nil && why != "" {
+			findings[i] = world.WalkAgain(f, why+": "+findings[i].Text)
+		} else if f != nil {
+			findings[i].Text += world.StrayFamily(c, f, &findings[i])
+			if findings[i].Status == diag.StatusFail {
+				findings[i].Text += world.AnsweredUntil(c, f) + world.BesideOthers(c, f)
+				world.JudgeStability(c, f, &findings[i])
+			} else if u := world.OwnRuns(c, f.ID); reading.RefusesCredential(f) && u.Mixed() {
+				findings[i].Because += u.Mixture()
+			}
+		}
+	}
+	findings = append(append(findings, world.Uncovered(h, c, findings)...), world.FamilyWarnings(h, c)...)
+	findings = append(findings, world.CachedReads(h, c, findings)...)
+	return append(append(findings, reading.NameServerWarnings(h, c)...), world.LoadWarnings(h, c)...)
+}
+
+// AssessStep returns the status of one step, and why.
+func AssessStep(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status statuses) diag.StepResult {
+	r := diag.StepResult{Name: s.Name, Vantage: s.From}
+	if f := c.JudgedFact(s); f != nil && p.Left[s.Name] == "" && !s.Pure {
+		return measured(r, s, c, f)
+	}
+	r.Status, r.Because = withoutFact(s, c, p, status)
+	return r
+}
+
+// withoutFact returns the status of a step that has no fact, and why.
+func withoutFact(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status statuses) (diag.Status, string) {
+	if why := p.Left[s.Name]; why != "" {
+		return diag.StatusSkipped, why
+	}
+	if s.Pure {
+		return diag.StatusPass, "judged from the available facts"
+	}
+	if s.Last {
+		return diag.StatusSkipped, "not needed in this walk"
+	}
+	if s.Unless != nil {
+		if why := s.Unless(c); why != "" {
+			return diag.StatusSkipped, why
+		}
+	}
+	if need := Blocked(c, s, status); need != "" {
+		return diag.StatusNotReached, need
+	}
+	if s.When != nil {
+		if why := s.When(c); why != "" {
+			return diag.StatusNotReached, why
+		}
+	}
+	return diag.StatusInconclusive, "not measured: the walk ended by " + string(c.EndedBy)
+}
+
+// measured returns the status of a step whose fact is f.
+func measured(r diag.StepResult, s *hop.Step, c *hop.Case, f *diag.Fact) diag.StepResult {
+	why := ""
+	if s.Uses != "" && s.When != nil {
+		why = s.When(c) // another hop's fact may have failed before it reached what this step judges
+	}
+	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
+	switch {
+	case s.From == hop.Platform && !hop.Conclusive(f):
+		r.Status, r.Because = diag.StatusSkipped, "the platform's host was not reached: "+reading.Saw(f)
+	case f.Failure == diag.Cancelled:
+		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
+	case hop.Lost(f):
+		r.Status, r.Because = diag.StatusInconclusive, "the SSH connection to the node broke: "+string(f.Failure)
+	case s.Optional && (f.Empty() || !f.Passed()):
+		r.Status, r.Because = diag.StatusSkipped, "no data: "+reading.Saw(f)
+	case f.Empty():
+		r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
+	case why != "":
+		r = diag.StepResult{Name: r.Name, Vantage: r.Vantage, Status: diag.StatusNotReached, Because: why}
+	case f.Passed(), s.Excused != nil && !f.Throttled() && !f.Failure.Local() && s.Excused(c, f):
+		r.Status = diag.StatusPass
+	default:
+		r.Status = diag.StatusFail
+	}
+	return r
+}
+
+// cutBy returns what ended a cancelled request.
+func cutBy(c *hop.Case) string {
+	if c.EndedBy == diag.EndedCompleted {
+		return "no answer within the hop's budget"
+	}
+	return string(c.EndedBy)
+}
+
+// Blocked names the need that did not pass, "" if the step may run. A skipped hop counts as not passed, whatever the
+// reason, unless this platform does not have it (PlannedHop.Absent).
+func Blocked(c *hop.Case, s *hop.Step, status statuses) string {
+	for _, need := range s.Needs {
+		st := status(need)
+		absent := st == diag.StatusSkipped && c.Planned(need).Absent != ""
+		if st != diag.StatusPass && st != diag.StatusWarn && st != "" && !absent {
+			return "needs " + string(need) + ", which is " + string(st)
+		}
+	}
+	return ""
+}
+
+// unfailed returns the finding of a hop whose judge found no fault: a pass only if every planned step was measured.
+func unfailed(h *hop.Hop, c *hop.Case, steps []diag.StepResult) diag.Finding {
+	f := diag.Finding{Status: diag.StatusPass, Evidence: make([]string, 0, len(steps))}
+	n := 0
+	for _, s := range steps {
+		if s.Fact != "" && s.Status != diag.StatusInconclusive && s.Status != diag.StatusSkipped {
+			n++
+			f.Evidence = append(f.Evidence, s.Fact)
+		}
+	}
+	for _, st := range []diag.Status{diag.StatusInconclusive, diag.StatusNotReached} {
+		i := slices.IndexFunc(steps, func(s diag.StepResult) bool { return s.Status == st })
+		if i >= 0 {
+			return diag.Finding{Status: st, Because: steps[i].Name + ": " + steps[i].Because, Evidence: f.Evidence}
+		}
+	}
+	if n == 0 {
+		why := "no step was planned"
+		if len(steps) > 0 {
+			why = steps[0].Because
+		}
+		return diag.Finding{Status: diag.StatusSkipped, Because: why}
+	}
+	if h.Pass != nil {
+		f.Text = h.Pass(c)
+	}
+	return f
+}
+
+// span returns how long the hop's own steps took, in milliseconds. Overlapping steps count once; a wait for another
+// hop, such as the login, does not count.
+func span(h *hop.Hop, c *hop.Case) (took diag.Millis) {
+	for at := int64(-1); ; { // end of the time that is counted so far
+		from, until := int64(-1), int64(-1)
+		for i := range h.Steps {
+			f := c.JudgedFact(&h.Steps[i])
+			if f == nil || h.Steps[i].Last || world.EndedAt(f) <= at {
+				continue
+			}
+			if began := max(at, f.OffsetMS); until < 0 || began < from {
+				from, until = began, world.EndedAt(f)
+			}
+		}
+		if until < 0 {
+			return took
+		}
+		took, at = max(1, took+diag.Millis(until-from)), until
+	}
+}

@@ -1,0 +1,295 @@
+package verdict
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
+)
+
+// root is one fault: a failing finding that no other hop explains, and the hops that it explains. A silent root is a
+// hop that got no answer: it is not known to have failed, but later failures may follow from it.
+type root struct {
+	hop      diag.HopResult
+	finding  diag.Finding
+	symptoms []diag.HopID
+	silent   bool
+}
+
+// Decide returns the verdict on the judged hops, and the classification of all evidence. The blame is the first fault
+// in chain order, and decides whom to call and what to do; see classify for the reason.
+func Decide(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, *diag.Classification) {
+	v, advise := blameFor(chain, hops, c)
+	k := reconciled(&v, evidenceOf(c, hops, &v))
+	if addUnfoundReason(c, hops, &v, &k) {
+		v, advise = blameFor(chain, hops, c)
+		k = reconciled(&v, evidenceOf(c, hops, &v))
+	}
+	advise(&v, k.Reason)
+	follow(&v, &k)
+	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
+	return v, &k
+}
+
+// advice adds the steps to a verdict. It needs the reason, which may rule steps out.
+type advice func(*diag.Verdict, diag.ReasonCode)
+
+// blameFor returns the verdict without reason and user state, and the advice for it.
+func blameFor(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, advice) {
+	roots := rootsOf(chain, hops, c)
+	v := diag.Verdict{Outcome: OutcomeOf(hops, c.EndedBy)}
+	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
+		v.Outcome = diag.OutcomeInconclusive // every failure may follow from an unanswered hop
+	}
+	unmeasured := ""
+	if v.Outcome == diag.OutcomePass || v.Outcome == diag.OutcomeWarn {
+		if unmeasured = world.NodeUnmeasured(hops, c); unmeasured != "" {
+			v.Outcome = diag.OutcomeInconclusive
+		}
+	}
+	if i := slices.IndexFunc(hops, Failed); i >= 0 {
+		v.FirstFailedHop = hops[i].ID
+	}
+	switch {
+	case len(roots) > 0:
+	case unmeasured != "":
+		v.Because = unmeasured
+		return v, func(v *diag.Verdict, _ diag.ReasonCode) { adviseOn(v, diag.LackMeasurement, c) }
+	case v.Outcome == diag.OutcomeInconclusive:
+		return v, func(v *diag.Verdict, _ diag.ReasonCode) { fillUndecided(v, hops, c) }
+	default:
+		return v, func(*diag.Verdict, diag.ReasonCode) {}
+	}
+	blame := roots[0]
+	b := toBlame(chain, hops, blame, c)
+	v.Blame = &diag.Blame{Hop: b.Hop, Status: b.Status, Signal: b.Signal, Failure: b.Failure, Text: b.Text}
+	v.Symptoms, v.Confidence, v.Proof, v.Unproven = b.Symptoms, b.Confidence, b.Proof, b.Unproven
+	v.Owner, v.Owners = b.Owner, b.Owners
+	v.Observation = b.Observation
+	v.Layer = blame.hop.Layer
+	excluded := ruledOut(chain, hops, blame, c)
+	v.RuledOut = slices.Grow(v.RuledOut, len(excluded))
+	for _, e := range excluded {
+		v.RuledOut = append(v.RuledOut, e.text)
+	}
+	for _, r := range roots[1:] {
+		v.OtherFindings = append(v.OtherFindings, toBlame(chain, hops, r, c))
+	}
+	return v, func(v *diag.Verdict, reason diag.ReasonCode) {
+		s := situation(hops, blame, excluded, c)
+		s.Reason = reason
+		fillFromTables(v, blame, s, c)
+	}
+}
+
+// OutcomeOf is fail when anything failed, and pass only when everything that was planned was measured and is green.
+func OutcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
+	n := map[diag.Status]int{}
+	for i := range hops {
+		n[hops[i].Status]++
+	}
+	switch {
+	case n[diag.StatusFail] > 0:
+		return diag.OutcomeFail
+	case n[diag.StatusInconclusive]+n[diag.StatusNotReached] > 0, endedBy != diag.EndedCompleted,
+		n[diag.StatusPass]+n[diag.StatusWarn] == 0:
+		return diag.OutcomeInconclusive
+	case n[diag.StatusWarn] > 0:
+		return diag.OutcomeWarn
+	}
+	return diag.OutcomePass
+}
+
+// rootsOf folds failing findings under those that explain them, and returns the rest in chain order, the silent ones
+// last. A finding is explained by a hop that it needs and that did not answer, by a failing hop in the closure of
+// ExplainedBy (unless the finding is Direct), or by an earlier finding with the same culprit. If nothing failed, the
+// first hop that did not answer is the only root.
+func rootsOf(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) []root {
+	f := folding{
+		chain: chain, failing: map[diag.HopID]bool{}, folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
+	}
+	for i := range hops {
+		if Failed(hops[i]) {
+			f.failing[hops[i].ID] = true
+		}
+	}
+	silent := unanswered(hops, c)
+	for i := range hops {
+		h := &hops[i]
+		if h.Status != diag.StatusFail {
+			continue
+		}
+		for finding := range FindingsOf(h) {
+			if finding.Status == diag.StatusFail {
+				f.fold(h, *finding, explainer(chain, h, finding, silent, c))
+			}
+		}
+	}
+	f.attach(chain, hops)
+	return append(f.roots, f.silences(hops, silent, c)...)
+}
+
+// FindingsOf yields all findings of a hop, the primary one first.
+func FindingsOf(h *diag.HopResult) iter.Seq[*diag.Finding] {
+	return func(yield func(*diag.Finding) bool) {
+		if !yield(&h.Finding) {
+			return
+		}
+		for i := range h.Also {
+			if !yield(&h.Also[i]) {
+				return
+			}
+		}
+	}
+}
+
+// folding is the state of rootsOf: the roots so far, and the hops whose findings something else explains.
+type folding struct {
+	chain   []hop.Hop
+	roots   []root
+	failing map[diag.HopID]bool
+	folded  map[diag.HopID]bool       // hops with a finding that a failing hop explains
+	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
+}
+
+// fold makes a failing finding a new root, or attributes it to the silent hop, to the failing hop that explains it, or
+// to a root with the same culprit.
+func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopID) {
+	same := func(r root) bool { return finding.Culprit != "" && r.finding.Culprit == finding.Culprit }
+	switch {
+	case silent != "":
+		f.behind[h.ID] = silent
+		return
+	case !finding.Direct && slices.ContainsFunc(hop.Closure(f.chain, h.ID), func(id diag.HopID) bool { return f.failing[id] }):
+		f.folded[h.ID] = true
+		return
+	}
+	if i := slices.IndexFunc(f.roots, same); i >= 0 {
+		r, symptom := &f.roots[i], h.ID
+		// The finding that shows the unstable network replaces one that may follow from it.
+		if finding.Signal == diag.SigNetworkUnstable && r.finding.Signal != finding.Signal {
+			symptom, r.hop, r.finding = r.hop.ID, *h, finding
+		}
+		if r.hop.ID != symptom {
+			r.symptoms = append(r.symptoms, symptom)
+		}
+		return
+	}
+	f.roots = append(f.roots, root{hop: *h, finding: finding})
+}
+
+// attach adds every folded hop to the symptoms of the first root that explains it. Without such a root, the hop is
+// attributed to the silent hop that explains its closure.
+func (f *folding) attach(chain []hop.Hop, hops []diag.HopResult) {
+	for k := range hops {
+		h := &hops[k]
+		if !f.folded[h.ID] {
+			continue
+		}
+		may := hop.Closure(f.chain, h.ID)
+		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(may, r.hop.ID) })
+		if i < 0 { // what explains it is itself a part of another root, by its culprit
+			i = slices.IndexFunc(f.roots, func(r root) bool {
+				return slices.ContainsFunc(r.symptoms, func(id diag.HopID) bool { return slices.Contains(may, id) })
+			})
+		}
+		if i >= 0 {
+			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
+			continue
+		}
+		for _, id := range hop.Closure(f.chain, h.ID) {
+			if by := f.behind[id]; by != "" && f.behind[h.ID] == "" {
+				f.behind[h.ID] = by
+			}
+		}
+	}
+	for i := range f.roots {
+		inChainOrder(chain, f.roots[i].symptoms)
+		f.roots[i].symptoms = slices.Compact(f.roots[i].symptoms)
+	}
+}
+
+// silences returns a root with its symptoms for each silent hop that explains a failure or, if nothing failed, for the
+// first silent hop.
+func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *hop.Case) []root {
+	var roots []root
+	for i := range hops {
+		h := &hops[i]
+		if !slices.Contains(silent, h.ID) {
+			continue
+		}
+		r := root{hop: *h, finding: unheard(h, c), silent: true}
+		for _, s := range hops {
+			if f.behind[s.ID] == h.ID {
+				r.symptoms = append(r.symptoms, s.ID)
+			}
+		}
+		if len(r.symptoms) > 0 || (!slices.ContainsFunc(hops, Failed) && len(roots) == 0) {
+			roots = append(roots, r)
+		}
+	}
+	return roots
+}
+
+func Failed(h diag.HopResult) bool { return h.Status == diag.StatusFail }
+
+func inChainOrder(chain []hop.Hop, ids []diag.HopID) {
+	slices.SortFunc(ids, func(a, b diag.HopID) int { return cmp.Compare(hop.Position(chain, a), hop.Position(chain, b)) })
+}
+
+func toBlame(chain []hop.Hop, hops []diag.HopResult, r root, c *hop.Case) diag.Blame {
+	f := r.finding
+	b := diag.Blame{Hop: r.hop.ID, Signal: f.Signal, Failure: f.Failure, Text: f.Text, Symptoms: r.symptoms}
+	if r.silent {
+		b.Status = diag.StatusInconclusive
+	}
+	if row, ok := diag.LookupSignal(f.Signal); ok {
+		b.Owners = row.OwnersOn(f.Side)
+		b.Owner = b.Owners.String()
+	}
+	support(chain, hops, &r, c, &b)
+	return b
+}
+
+// verifies returns the walk that proves the repair of a root: the hops of its signal, and every hop that the blame
+// rests on. With fewer it could pass while the fault is still there.
+func verifies(p diag.RepairProof, r root, v *diag.Verdict, c *hop.Case) diag.RepairProof {
+	ids := append(slices.Clone(p.Hops), r.hop.ID)
+	for _, fact := range r.finding.Evidence {
+		ids = append(ids, hop.OfFact(fact))
+	}
+	if v.Proof != nil {
+		ids = append(ids, hop.OfFact(v.Proof.Failing), hop.OfFact(v.Proof.Passing))
+	}
+	if v.Observation != nil {
+		ids = append(ids, hop.OfFact(v.Observation.Fact))
+	}
+	chain := c.Chain.List()
+	inChainOrder(chain, ids)
+	p.Hops = slices.Compact(ids)
+	p.Allocation = c.Subject.AllocationID != "" && slices.ContainsFunc(hop.WithNeeds(chain, p.Hops, true),
+		func(id diag.HopID) bool { return c.Hop(id).Allocation })
+	return p
+}
+
+// fillFromTables adds the steps, the proof of repair and the runbook of the blame's signal, with this node's values.
+func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *hop.Case) {
+	row, known := diag.LookupSignal(r.finding.Signal)
+	if !known {
+		return
+	}
+	values := Placeholders(c)
+	if len(r.finding.Evidence) > 0 {
+		values = ofFact(c.FactByID(r.finding.Evidence[0]), values)
+	}
+	steps := row.Steps(s)
+	v.Steps, v.Recovery = slices.Grow(v.Steps, len(steps)), slices.Grow(v.Recovery, len(steps))
+	for _, step := range steps {
+		v.Advise(step, values)
+	}
+	v.RepairProof, _ = diag.FillCommand(verifies(row.Proof, r, v, c).Command(), values)
+	v.Runbook = row.Runbook(c.Expected("runbook_base"))
+}

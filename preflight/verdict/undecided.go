@@ -1,0 +1,106 @@
+package verdict
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
+)
+
+// fillUndecided fills in the cause, owner and steps of an inconclusive walk without a blame: from the first
+// inconclusive finding in chain order that has a signal, else from what the walk lacked.
+func fillUndecided(v *diag.Verdict, hops []diag.HopResult, c *hop.Case) {
+	for _, h := range hops {
+		row, ok := diag.LookupSignal(h.Signal)
+		if h.Status != diag.StatusInconclusive || !ok {
+			continue
+		}
+		r := root{hop: h, finding: h.Finding}
+		v.Because, v.Owner, v.Owners, v.Layer = h.Because, row.Owners.String(), row.Owners, h.Layer
+		fillFromTables(v, r, situation(hops, r, nil, c), c)
+		return
+	}
+	adviseOn(v, lackOf(hops, c), c)
+}
+
+// adviseOn fills in who can supply what the walk lacked, and how.
+func adviseOn(v *diag.Verdict, lack diag.Lack, c *hop.Case) {
+	row, ok := diag.LookupLack(lack)
+	if !ok {
+		return
+	}
+	v.Owner, v.Owners = row.Owners.String(), row.Owners
+	for i := range row.Recovery {
+		v.Advise(&row.Recovery[i], Placeholders(c))
+	}
+}
+
+// targetOf returns the node as this tool's commands take it, with the profile and the host of this walk; "" if no node
+// is named.
+func targetOf(c *hop.Case) string {
+	if c.Subject.NodeID == "" {
+		return ""
+	}
+	argv := []string{c.Subject.NodeID}
+	if p := cmp.Or(c.Expected("profile_file"), c.Plan.Profile); p != "" {
+		argv = append(argv, "--profile", p)
+	}
+	if strings.Contains(c.Plan.Command, " --node-host ") && c.Subject.NodeHost != "" {
+		argv = append(argv, "--node-host", c.Subject.NodeHost)
+	}
+	return hop.Pasted(diag.Command(argv...), hop.TargetLine())
+}
+
+// lackOf returns what the walk lacked: time if it was cut short, else what its first inconclusive hop lacked.
+func lackOf(hops []diag.HopResult, c *hop.Case) diag.Lack {
+	if c.EndedBy != diag.EndedCompleted {
+		return diag.LackTime
+	}
+	for i := range hops {
+		if h := &hops[i]; h.Status == diag.StatusInconclusive {
+			return lackAt(h, c)
+		}
+	}
+	return diag.LackPlan
+}
+
+// lackAt returns what one inconclusive hop lacked.
+func lackAt(h *diag.HopResult, c *hop.Case) diag.Lack {
+	var f *diag.Fact
+	for _, s := range h.Steps {
+		if s.Status == diag.StatusFail || s.Status == diag.StatusInconclusive {
+			f = c.FactByID(s.Fact)
+			break
+		}
+	}
+	switch {
+	case h.Lack != "":
+		return h.Lack
+	case f == nil:
+		return diag.LackAnswer
+	case world.InTransition(f):
+		return diag.LackTime
+	case f.Failure == diag.HTTPEdgeAuth:
+		return diag.LackLogin
+	case f.Throttled():
+		return diag.LackLimit
+	case reading.ForeignPage(f), f.Failure == diag.HTTPMalformed, world.Unrouted(f):
+		return diag.LackPlatform
+	case f.Vantage == hop.Operator && reading.NotKnown(f):
+		return diag.LackSubject
+	case reading.NotAllowed(f), f.Vantage == hop.Operator && (reading.Status(f) == 401 || reading.Status(f) == 403) && !world.PassedOnce(c, f):
+		return diag.LackRights
+	case f.Vantage == hop.Node && !f.Request.Op.Row().Ladder && reading.NoAnswer(f, c.EndedBy):
+		return diag.LackNode
+	case f.Failure == diag.Cancelled:
+		return diag.LackTime
+	case reading.Status(f)/100 == 4 && !reading.PlatformSpeaks(f):
+		return diag.LackPlatform
+	case reading.Status(f) >= 400:
+		return diag.LackRefusal
+	}
+	return diag.LackAnswer
+}

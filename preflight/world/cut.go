@@ -1,0 +1,233 @@
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+)
+
+// cutPlace is where a terminal's stream was cut.
+type cutPlace int
+
+const (
+	CutNowhere   cutPlace = iota
+	CutFront              // between browser and gateway
+	cutByGateway          // the gateway ended it
+	cutBack               // between gateway and node
+	cutByAgent            // the agent closed it, or exited
+	cutSomewhere          // at the gateway, or between browser and gateway
+)
+
+// Reasons for the end of a session. Only the reference platform has them.
+const (
+	BrowserLeft = "browser_closed"
+	nodeLeft    = "node_stream_closed"
+	ShellExit   = "exit"
+	StreamLate  = "node_stream_timeout"
+)
+
+// agentStopping is the agent's word for a session that it ends because it is stopping.
+const agentStopping = "agent_stopping"
+
+// StoppedOpening reports whether an agent that was stopping ended a session: by its own word, or, as older agents do,
+// by a failure of the shell whose cause is a cancellation.
+func StoppedOpening(w *diag.WSFacts) bool {
+	return w.FrameCode == agentStopping || w.CloseReason == agentStopping ||
+		(diag.ShellCode(w.FrameCode) && strings.HasSuffix(w.FrameMessage, "context canceled"))
+}
+
+// stopText quotes what came of an agent that was stopping.
+func stopText(w *diag.WSFacts) string {
+	if w.FrameCode == "" {
+		return agentStopping + " " + afterMS(w)
+	}
+	return strings.TrimSpace(w.FrameCode + " " + w.FrameMessage)
+}
+
+// FieldClosedBy is the field with the side that ended a session, one of closers.
+const FieldClosedBy = "session.closed_by"
+
+var Closers = [...]string{"browser", "node", "gateway", "decision"}
+
+// AwaitedCloser reports whether p polls a session's row for the side that ended it. For that poll, a row without the
+// field is an answer as well.
+func AwaitedCloser(p *diag.Poll) bool { return p != nil && p.Field == FieldClosedBy }
+
+// EndedUnexplained reports whether the far side ended the browser's stream without a frame that gives a reason.
+func EndedUnexplained(c *hop.Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	return f != nil && f.WS != nil && f.WS.Ended != "" && f.WS.FrameCode == "" && f.WS.ExitCode == nil && !f.Passed()
+}
+
+// FellSilent reports whether an accepted session fell silent while the browser's side worked: the gateway then closes
+// it as soon as we leave, and reports whether the node answered its ping.
+func FellSilent(c *hop.Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	return reading.PongCame(f) && !f.WS.PingLost && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == ""
+}
+
+// gatewayEnds are the reasons of a gateway that ended a session by itself.
+var gatewayEnds = map[string]bool{"gateway_shutdown": true, "gateway_restarted": true}
+
+// CutVerdict is where the stream of an accepted session ended or fell silent, by the evidence of both ends.
+type CutVerdict struct {
+	At     cutPlace
+	Text   string
+	Direct bool // the facts of both ends agree on the place
+}
+
+// Before reports whether the cut is at the gateway or on the browser's side of it; behind, whether it is on the node's
+// side.
+func (k CutVerdict) Before() bool {
+	return k.At == CutFront || k.At == cutByGateway || k.At == cutSomewhere
+}
+func (k CutVerdict) Behind() bool { return k.At == cutBack || k.At == cutByAgent }
+
+// Finding returns the cut as a hop's finding that f decided.
+func (k CutVerdict) Finding(c *hop.Case, f *diag.Fact) diag.Finding {
+	out := reading.Fail(diag.SigStreamCut, f, "%s", k.Text)
+	out.Direct = k.Direct
+	switch k.At {
+	case CutFront:
+		out.Side = diag.SideEdge
+		Claim(c, &out, claimCutFront)
+	case cutByGateway:
+		out.Side = diag.SidePlatform
+	case cutBack:
+		out.Side = diag.SideNodeWay
+	case cutByAgent:
+		out.Side = diag.SideAgent
+	}
+	return out
+}
+
+// CutBefore reports whether the browser's side of the session was cut.
+func CutBefore(c *hop.Case) bool { return StreamCut(c).Before() }
+
+// StreamCut tells a session that was cut from a shell that failed, by the end of the browser's stream and the gateway's
+// row about both sides.
+func StreamCut(c *hop.Case) CutVerdict {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	if !SessionAccepted(c) || f.Passed() || Decided(c) != "" {
+		return CutVerdict{}
+	}
+	if f.Failure == diag.Cancelled {
+		return CutVerdict{}
+	}
+	w, reason := f.WS, SessionField(c, "session.close_reason")
+	switch {
+	case StoppedOpening(w), reason == agentStopping:
+		return CutVerdict{At: cutByAgent, Direct: true,
+			Text: "the agent was stopping, and ended the session: " + stopText(w)}
+	case BrowserNeverReachedGateway(c), diag.ShellCode(w.FrameCode), diag.ShellCode(w.CloseReason), w.ExitCode != nil:
+		return CutVerdict{}
+	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:
+		return cutAtNode(c, f)
+	case gatewayEnds[w.FrameCode], gatewayEnds[w.CloseReason], gatewayEnds[reason]:
+		return CutVerdict{At: cutByGateway, Direct: true, Text: fmt.Sprintf("the gateway itself ended the session (%s) %s",
+			cmp.Or(w.FrameCode, w.CloseReason, reason), afterMS(w))}
+	case lostReady(c):
+		return CutVerdict{At: cutBack, Direct: true,
+			Text: "the agent reports the terminal open, but its ready frame never reached the " +
+				"gateway over the connected stream: data from the node is lost on the path" + nodeSilent(c)}
+	case w.PingLost && w.Ended == "":
+		return silentFront(c, w)
+	case w.FrameCode != "", w.CloseReason == StreamLate, reason == ShellExit, diag.ShellCode(reason):
+		return CutVerdict{} // a side reported why
+	case w.Ended != "", w.CloseCode != 0:
+		return cutOff(c, f, reason)
+	case w.PingMS > 0 && ShellReady(c) && SessionField(c, "session.node_answers") == "no":
+		return CutVerdict{At: cutBack, Direct: true, Text: fmt.Sprintf("the terminal fell silent, and only the node does "+
+			"not answer: the gateway answers a ping after %d ms, and got no answer to its own from the node", w.PingMS)}
+	}
+	return CutVerdict{}
+}
+
+// cutOff locates the cut of a session that its far side ended without a known reason.
+func cutOff(c *hop.Case, f *diag.Fact, reason string) CutVerdict {
+	w, row := f.WS, c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)
+	what := endOf(w)
+	switch {
+	case reading.Status(row) != 200:
+		return CutVerdict{At: cutSomewhere, Text: what +
+			"; the session's row, which has the side that ended it, could not be read"}
+	case reading.Unasked(row, "session.close_reason"):
+		return CutVerdict{At: cutSomewhere, Text: what + "; this platform does not report who ends a session"}
+	case reason == BrowserLeft:
+		return CutVerdict{At: CutFront, Direct: true, Text: what + browserAsSeen(c)}
+	case reason == "":
+		return CutVerdict{At: cutSomewhere, Direct: true, Text: what + ", and the gateway's row has the session still open"}
+	}
+	return CutVerdict{At: cutSomewhere, Text: fmt.Sprintf("%s; the gateway's row says %s", what, reason)}
+}
+
+// silentFront locates the cut of a session in which not even a ping is answered.
+func silentFront(c *hop.Case, w *diag.WSFacts) CutVerdict {
+	k := CutVerdict{At: cutSomewhere, Text: fmt.Sprintf(
+		"the accepted session has been silent for %d ms, and no ping over it is answered", w.QuietMS)}
+	row, after := c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow), c.Fact(diag.HopGatewayNodeStream, stepGateway)
+	switch reason := SessionField(c, "session.close_reason"); {
+	case reading.Status(row) != 200:
+		k.Text += "; the session's row could not be read"
+	case reading.Unasked(row, "session.close_reason"):
+	case reason == BrowserLeft: // the gateway works, and did not end the session
+		k.At, k.Direct = CutFront, true
+	case reason == "" && after != nil && (reading.SessionNotFound(after) || reading.PlatformCode(after)): // not an edge's answer
+		k.At, k.Direct = CutFront, true
+		k.Text += "; the gateway answers another request of the node meanwhile"
+	case reason == "" && !slices.Contains(c.Planned(diag.HopGatewayNodeStream).Steps, stepGateway): // an older report
+		k.At, k.Direct = CutFront, true
+	case reason == "":
+		k.Text += "; the gateway's row has the session still open"
+		if after != nil && reading.GotNoAnswer(after) {
+			k.Text += fmt.Sprintf(", and %s does not answer the node either: %s", reading.Where(after), reading.Saw(after))
+		}
+	default:
+		k.At, k.Direct = CutFront, true
+		k.Text += fmt.Sprintf("; the gateway's row ended it by %s, which did not come through", reason)
+	}
+	return k
+}
+
+// cutAtNode locates the cut of a session that ended on the node's side: at the agent if it reports so or exited, else
+// on the path to it.
+func cutAtNode(c *hop.Case, f *diag.Fact) CutVerdict {
+	code, detail := SessionField(c, "session.close_code"), reading.OneLine(SessionField(c, "session.close_detail"))
+	text := "the node's stream arrived, but ended during the session"
+	if ms := streamLasted(c); ms > 0 {
+		text += fmt.Sprintf(" after %d ms", ms)
+	}
+	switch how := byCode(code, detail); {
+	case code == "1001":
+		return CutVerdict{At: cutByAgent, Text: text + ": the agent closed it with " + how}
+	case AgentGone(c) != "":
+		return CutVerdict{At: cutByAgent, Text: text + ": " + AgentGone(c)}
+	case code == "1006":
+		text += ": " + reading.OrUnknown(detail) + ", as the gateway saw it"
+	case code != "":
+		text += ": it was closed with " + how
+	}
+	if a := c.Fact(diag.HopGatewayNodeStream, StepAgent); a.Passed() && a.Unit != nil {
+		text += fmt.Sprintf("; the agent's process %d kept running", a.Unit.PID)
+	}
+	return CutVerdict{At: cutBack, Direct: f.WS.FrameCode == nodeLeft || f.WS.CloseReason == nodeLeft || code != "",
+		Text: text}
+}
+
+// lostReady reports whether the agent reported the terminal open more than a second before the gateway gave up waiting
+// for its ready frame. A later report means a slow shell.
+func lostReady(c *hop.Case) bool {
+	row := c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)
+	if hop.FieldOf(row, "session.task_status") != "completed" || reading.Unasked(row, "session.pty_ready_at") ||
+		!StreamCame(c) || ShellReady(c) {
+		return false
+	}
+	done, closed := hop.TimeOf(row, "session.task_completed_at"), hop.TimeOf(row, "session.closed_at")
+	return !done.IsZero() && !closed.IsZero() && closed.Sub(done) > time.Second
+}

@@ -1,0 +1,98 @@
+package world
+
+import (
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// SessionAccepted reports whether the gateway accepted the browser's WebSocket, and the browser the gateway's answer: a
+// browser leaves if the answer lacks the subprotocol.
+func SessionAccepted(c *hop.Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	return reading.Upgraded(f) && f.Failure != diag.WSSubprotocol
+}
+
+// ShellComputed reports whether a shell computed the walk's nonce through the session that this walk opened.
+func ShellComputed(c *hop.Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	return f.Passed() && f.PTY != nil && f.PTY.NonceOK
+}
+
+// TerminalReady reports whether the browser got the ready message, which the agent sends when the shell runs.
+func TerminalReady(c *hop.Case) bool {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	return reading.Upgraded(f) && f.WS.FirstFrame == "ready"
+}
+
+// WhenAccepted is the condition that the gateway accepted the browser's session.
+func WhenAccepted(c *hop.Case) string {
+	if SessionAccepted(c) {
+		return ""
+	}
+	return "needs an accepted browser session"
+}
+
+// CulpritEdgeTook is the culprit if an upgrade was answered and never reached the gateway.
+const CulpritEdgeTook = "edge took the upgrade"
+
+// SessionField returns a field of the gateway's row of this walk's session.
+func SessionField(c *hop.Case, name string) string {
+	return c.Field(diag.HopTerminalOpenTask, hop.StepSessionRow, name)
+}
+
+// StreamCame and shellReady report whether the gateway's row of the session has the node's stream, and its ready shell.
+func StreamCame(c *hop.Case) bool {
+	return !c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.node_stream_connected_at").IsZero()
+}
+
+func ShellReady(c *hop.Case) bool {
+	return !c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.pty_ready_at").IsZero()
+}
+
+// BrowserNeverReachedGateway reports whether the gateway's own row of the session shows no browser, although the
+// browser was accepted.
+func BrowserNeverReachedGateway(c *hop.Case) bool {
+	row := diag.HopTerminalOpenTask
+	f := c.Fact(row, hop.StepSessionRow)
+	return SessionAccepted(c) && reading.Status(f) == 200 &&
+		!reading.Unasked(f, "session.task_status") && !reading.Unasked(f, "session.browser_connected_at") &&
+		c.Field(row, hop.StepSessionRow, "session.task_status") == "" &&
+		c.Time(row, hop.StepSessionRow, "session.browser_connected_at").IsZero()
+}
+
+// AskUnknownSession asks the terminal listener of the running agent for a session that no gateway has.
+func AskUnknownSession(e *hop.Env, _ *hop.Case) diag.Request {
+	return e.AsAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
+		map[string]string{"session_id": hop.UnknownSessionID})
+}
+
+// GatewayAccepts reports whether the terminal gateway accepted this node's certificate.
+func GatewayAccepts(c *hop.Case) bool {
+	return reading.SessionNotFound(c.Fact(diag.HopNodeTerminalReachability, hop.StepStream))
+}
+
+// ByProvider returns what a missing stream means for a node of this provider: a Proxmox worker is on the platform's
+// side, so a route that works in one direction only cannot explain it. For other providers it returns "".
+func ByProvider(c *hop.Case) string {
+	class := ReadModel(c, "node.provider_class")
+	if !strings.Contains(strings.ToLower(class), "proxmox") {
+		return ""
+	}
+	return "; a " + class +
+		" node is on the platform's side: check for drift of the endpoint, the profile or the listener's policy; a one-way " +
+		"network cannot be the cause"
+}
+
+// OfGateway reports whether an answer in place of an upgrade is known to be the terminal gateway's, which sends neither
+// redirects nor pages.
+func OfGateway(f *diag.Fact) bool {
+	if s := reading.Status(f); s/100 == 3 || reading.ForeignPage(f) {
+		return false
+	}
+	return reading.PlatformCode(f) || reading.NamesObject(f) || TokenRead(f) || reading.Code(f) == "upgrade_required" ||
+		(reading.PlatformSpeaks(f) && reading.Unasked(f, hop.FieldErrorCode))
+}

@@ -1,0 +1,171 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// platformEnd is the end of a platform during a walk: it answered, and then nobody.
+type platformEnd struct {
+	Gone  bool
+	Last  int64    // when its last answer was complete, in milliseconds since the walk's start
+	hosts []string // the addresses that stopped answering
+}
+
+// EndSlack is how long a platform's listeners take to end, in milliseconds: one may refuse while another still answers.
+const EndSlack = 250
+
+// PlatformGone returns whether and when the platform stopped answering in this walk: its API answered, and after the
+// platform's last answer neither the API answered the operator, nor any listener the node. One missing answer of the
+// API is enough only if its port refuses, or if at least two more listeners do not answer.
+func PlatformGone(c *hop.Case) *platformEnd { return endMemo.Of(c) }
+
+var endMemo = hop.NewMemo(endOfPlatform)
+
+func endOfPlatform(c *hop.Case) platformEnd {
+	end := platformEnd{Last: -1}
+	answered := false
+	for f := range c.All() {
+		if ofPlatform(c, f) && platformAnswered(f) {
+			end.Last = max(end.Last, EndedAt(f))
+			answered = answered || asksAPI(c, f)
+		}
+	}
+	ofAPI, ofNode, at := 0, 0, map[string]bool{}
+	for f := range c.All() {
+		if !ofPlatform(c, f) || !UnansweredAfter(f, end.Last) {
+			continue
+		}
+		at[hop.HostPortOf(reading.Target(f))], end.hosts = true, append(end.hosts, reading.RemoteIP(f))
+		if f.Vantage == hop.Node {
+			ofNode++
+		} else if asksAPI(c, f) {
+			if ofAPI++; f.Failure == diag.TCPRefused {
+				ofAPI++
+			}
+		}
+	}
+	end.Gone = answered && ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
+	return end
+}
+
+// asksAPI reports whether a request of the operator was for the API: a gateway may have the API's address.
+func asksAPI(c *hop.Case, f *diag.Fact) bool {
+	step, _, _ := hop.SplitID(f.ID)
+	id, name, _ := strings.Cut(step, "/")
+	return f.Vantage == hop.Operator && hop.HostPortOf(reading.Target(f)) == hop.HostPortOf(c.Expected("api_base")) &&
+		slices.ContainsFunc(c.Hop(diag.HopID(id)).Steps, func(s hop.Step) bool {
+			return s.Name == name && (s.Token || slices.Contains(s.Paths, profile.PathHealthz))
+		})
+}
+
+// UnansweredAfter reports whether a request got no answer of the platform, ended after the given time, and had not been
+// silent for long before it.
+func UnansweredAfter(f *diag.Fact, last int64) bool {
+	late := EndedAt(f) > last && silentSince(f) >= last-EndSlack
+	if !late || !hop.Conclusive(f) || f.Failure.Local() || platformAnswered(f) {
+		return false
+	}
+	return (reading.GotNoAnswer(f) && !reading.InPhase(f, "dns")) || f.Failure == diag.TCPRefused || reading.HungUp(f) || edgeAlone(f) ||
+		(reading.Upgraded(f) && broke(f.WS))
+}
+
+// broke reports whether the connection of a session fell silent, or ended without a close frame.
+func broke(w *diag.WSFacts) bool {
+	return w.PingLost || w.Ended == diag.WSEndEOF || w.Ended == diag.WSEndReset
+}
+
+// ofPlatform reports whether a request went to a listener of the platform, and not to a workload.
+func ofPlatform(c *hop.Case, f *diag.Fact) bool {
+	of, _, _ := strings.Cut(f.ID, "/")
+	return f.Request.Op.Row().Ladder && f.Vantage != hop.Platform && !c.Hop(diag.HopID(of)).OfWorkload
+}
+
+// platformAnswered reports whether the platform itself answered a request, and over a connection that held.
+func platformAnswered(f *diag.Fact) bool {
+	switch {
+	case reading.Upgraded(f):
+		return !broke(f.WS)
+	case f.HTTP == nil || f.HTTP.Status == 0, reading.HungUp(f), edgeAlone(f):
+		return false
+	}
+	return f.HTTP.Page == "" && !reading.ForeignPage(f)
+}
+
+// edgeAlone reports whether an edge answered for a platform that it does not reach.
+func edgeAlone(f *diag.Fact) bool {
+	s := reading.Status(f)
+	return s >= 502 && s <= 504 && !reading.PlatformSpeaks(f)
+}
+
+// silentSince returns since when a request had no sign of the platform, in milliseconds since the walk's start.
+func silentSince(f *diag.Fact) int64 {
+	switch {
+	case reading.Upgraded(f):
+		return EndedAt(f) - int64(f.WS.QuietMS)
+	case reading.GotNoAnswer(f), reading.Status(f) == 504: // an edge's time-out
+		return f.OffsetMS
+	}
+	return EndedAt(f)
+}
+
+// EndedAt returns when a request ended, in milliseconds since the walk's start.
+func EndedAt(f *diag.Fact) int64 { return f.OffsetMS + int64(f.DurationMS) }
+
+// AnsweredUntil describes when an endpoint that takes no connection last answered the same vantage in this walk; "" if
+// it never did, or did later.
+func AnsweredUntil(c *hop.Case, f *diag.Fact) string {
+	last := int64(-1)
+	if !reading.InPhase(f, "tcp") {
+		return ""
+	}
+	for g := range c.All() {
+		if g.Vantage == f.Vantage && reading.Status(g) > 0 && !edgeAlone(g) && hop.HostPortOf(reading.Target(g)) == hop.HostPortOf(reading.Target(f)) {
+			last = max(last, EndedAt(g))
+		}
+	}
+	if last < 0 || !UnansweredAfter(f, last) {
+		return ""
+	}
+	return "; it answered in this walk until " + clockAt(c, f, last)
+}
+
+// clockAt returns a time of the walk, in milliseconds since its start, by the operator's clock; without a fact of the
+// operator, by that of f.
+func clockAt(c *hop.Case, f *diag.Fact, ms int64) string {
+	for g := range c.All() {
+		if g.Vantage == hop.Operator {
+			f = g
+			break
+		}
+	}
+	return f.At.Add(time.Duration(ms-f.OffsetMS)*time.Millisecond).UTC().Format(time.TimeOnly) + " UTC"
+}
+
+// JudgeGone makes a finding of a request that a platform did not answer any more one of the platform's end. It reports
+// whether it did.
+func JudgeGone(c *hop.Case, f *diag.Fact, out *diag.Finding) bool {
+	end := PlatformGone(c)
+	if !end.Gone || !UnansweredAfter(f, end.Last-EndSlack) {
+		return false
+	}
+	if ip := reading.RemoteIP(f); !ofPlatform(c, f) && (ip == "" || !slices.Contains(end.hosts, ip)) {
+		return false // a workload's route, at an edge of its own
+	}
+	text := out.Text + out.Because
+	if out.Status == diag.StatusWarn { // it has advice for a platform that works
+		text = fmt.Sprintf("%s gives %s: %s", reading.Where(f), Gets(f), reading.Saw(f))
+	}
+	*out = reading.Fail(diag.SigControlPlaneUnreachable, f,
+		"%s; the platform answered this walk until %s, and since then neither the operator nor the node", text,
+		clockAt(c, f, end.Last))
+	out.Side, out.Culprit, out.Direct = diag.SidePlatform, CulpritControlPlane, true
+	return true
+}

@@ -1,0 +1,137 @@
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+)
+
+// BadOwnCert reports whether the node's credential is known to be invalid: by its files, or because both listeners
+// refuse it.
+func BadOwnCert(c *hop.Case) bool {
+	f, wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity), c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
+	switch {
+	case f == nil:
+		return false
+	case !f.Passed(), f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
+		return true
+	}
+	return ForeignIssuer(c) && reading.RefusesCert(wait) // both listeners refuse a certificate that looks good
+}
+
+// SignalOfReason returns the signal of hop 7 for a reason that the node itself names.
+func SignalOfReason(code diag.ReasonCode) diag.Signal {
+	// Any other reason means a silent node; the finding's reason says why.
+	return cmp.Or(map[diag.ReasonCode]diag.Signal{
+		diag.ReasonClonedIdentity:              diag.SigIdentityCloned,
+		diag.ReasonIdentityRevokedOrFenced:     diag.SigAuthFailed,
+		diag.ReasonCertExpired:                 diag.SigAuthFailed,
+		diag.ReasonIdentityRejectedRecoverable: diag.SigAuthFailed,
+		diag.ReasonRecoveryTokenMissing:        diag.SigAuthFailed,
+		diag.ReasonRecoveryEnrollmentBlocked:   diag.SigAuthFailed,
+		diag.ReasonDiskFull:                    diag.SigDiskFull,
+		diag.ReasonCertUntrustedByIngress:      diag.SigIngressCADrift,
+		diag.ReasonEndpointProfileDrift:        diag.SigEndpointProfileDrift,
+		diag.ReasonTaskResultPostFailed:        diag.SigResultPostFailed,
+		diag.ReasonAgentVersionDrift:           diag.SigVersionDrift,
+	}[code], diag.SigHeartbeatStale)
+}
+
+const EnvToken = "GPUAAS_ENROLLMENT_TOKEN"
+
+// TrustedCAs returns the CA that signs node certificates now, and the CA that the node ingress trusts: the signing CA
+// if the platform reports it as trusted, or if a certificate of it was let in. While a CA is replaced the ingress
+// trusts the old and the new one, and trust.ingress_ca names only the first.
+func TrustedCAs(c *hop.Case) (signing, ingress string) {
+	trust, wait := c.Fact(diag.HopControlPlaneAccess, hop.StepAuth), c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
+	signing = diag.Fingerprint(hop.FieldOf(trust, "trust.signing_ca"))
+	letIn := reading.Admitted(wait) && reading.AsksForCert(wait)
+	switch {
+	case hop.FieldOf(trust, "trust.ingress_trusts_signing_ca") == "true",
+		// or a certificate of that CA was let in
+		letIn && signing != "" && diag.Fingerprint(ReadModel(c, "node.cert_issuer_fingerprint")) == signing:
+		return signing, signing
+	}
+	return signing, diag.Fingerprint(hop.FieldOf(trust, "trust.ingress_ca"))
+}
+
+// ForeignIssuer reports whether the terminal gateway does not know the CA of the node's certificate either: then the
+// certificate is at fault, and not the trust of one listener.
+func ForeignIssuer(c *hop.Case) bool {
+	f, id := c.Fact(diag.HopNodeTerminalReachability, hop.StepStream), c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	if f == nil || f.Failure == diag.MTLSUnknownCA {
+		return f != nil
+	}
+	return reading.RefusesCert(f) && id != nil && id.Cert != nil && reading.Unlisted(f, id.Cert.Leaf.Issuer)
+}
+
+// AsProfiled reports whether the running agent uses the profile's endpoint. Then the server there is at fault, and not
+// the node's settings.
+func AsProfiled(c *hop.Case) bool {
+	env, want := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.Expected("node_runtime_api_url")
+	return env != nil && env.Env != nil && want != "" && hop.SameEndpoint(env.Env.Values["GPUAAS_API_URL"], want)
+}
+
+func TokenRead(f *diag.Fact) bool {
+	switch reading.Code(f) {
+	case "invalid_token", "insufficient_scope", "token_expired", "token_revoked", "token_consumed":
+		return true
+	}
+	return false
+}
+
+// EdgeWithholds reports whether an edge alone explains f: it did not pass the certificate on, and nothing shows that it
+// may distrust it.
+func EdgeWithholds(c *hop.Case, f *diag.Fact) bool {
+	id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	return reading.Withheld(f) && !BadOwnCert(c) && !ForeignIssuer(c) &&
+		(id == nil || id.Cert == nil || !reading.Unlisted(f, id.Cert.Leaf.Issuer))
+}
+
+// RefusalReason returns the reason for a refusal because of the node's certificate; "" if the failure itself implies
+// it. For an unknown CA, and a page of the edge, the walk knows more than the failure.
+func RefusalReason(c *hop.Case, f *diag.Fact) diag.ReasonCode {
+	switch {
+	case f.Failure == diag.MTLSCertExpired, f.Failure == diag.MTLSCertNotYetValid,
+		f.Failure == diag.MTLSUnknownCA && !ForeignIssuer(c):
+		return ""
+	}
+	return diag.ReasonIdentityRejectedRecoverable
+}
+
+// Issued describes who issued the node's certificate, and which CAs the listener of f accepts.
+func Issued(c *hop.Case, f *diag.Fact) string {
+	id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	if id == nil || id.Cert == nil {
+		return ""
+	}
+	text := "; it was issued by " + id.Cert.Leaf.Issuer
+	if f.TLS != nil && len(f.TLS.AcceptableCAs) > 0 {
+		text += ", and certificates of " + hop.Clip(f.TLS.AcceptableCAs) + " are asked for"
+	}
+	if f.Failure == diag.MTLSCertExpired && id.Passed() {
+		text += fmt.Sprintf(
+			"; by the node's clock it is valid until %s: compare the ingress's clock, and the dates of its CA",
+			id.Cert.Leaf.NotAfter.Format(time.RFC3339))
+	}
+	return text
+}
+
+// ForeignAgent reports whether the agent's process runs without GPUAAS_API_URL, which gpuaas-agent needs to start: it
+// is configured in another way, and these variables do not show what it talks to.
+func ForeignAgent(c *hop.Case) bool {
+	reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	return reach != nil && reading.InPhase(reach, "env") && !reading.NotAllowed(reach) &&
+		c.Fact(diag.HopNodeReadiness, hop.StepProcess).Passed()
+}
+
+// DeniesNode reports whether a refusal of the node's certificate is the platform's decision about this node. Such a
+// decision holds at every listener and for every request, unless a listener looks for the session before it looks at
+// the node: so what lets the node in counts only where nothing else of the platform says the same.
+func DeniesNode(c *hop.Case, f *diag.Fact) bool {
+	return reading.PlatformDenies(f) && LetIn(c, f) == ""
+}

@@ -1,0 +1,161 @@
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+)
+
+// profileMismatch returns why the facts by SSH are not about the walk's node, or not about its agent's real paths; ""
+// if they are. whole: another machine answered, so none of its facts is about this node.
+func profileMismatch(c *hop.Case) (why string, whole bool) {
+	env, id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
+		if name := env.Env.Values["GPUAAS_NODE_ID"]; name != "" && !SameNode(c, name) && boundTo(id.Cert, name) {
+			return fmt.Sprintf("%s is %s, by its agent's settings and by its certificate", c.Subject.NodeHost, name), true
+		}
+	}
+	if !ContactFresh(c) {
+		return "", false
+	}
+	unit, reach := c.Fact(diag.HopNodeReadiness, hop.StepProcess), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	noUnit := unit != nil && unit.Failure == diag.UnitMissing
+	// An agent that works has its files elsewhere; for any other, they may be hidden by its mounts.
+	noFiles := id != nil && id.Failure == diag.FileMissing && (AgentAnswered(c) != "" || !OnlyAgentSees(c, id)) &&
+		(reach == nil || reach.Failure == diag.FileMissing || reading.InPhase(reach, "env"))
+	if !noUnit && !noFiles {
+		return "", false
+	}
+	reports := "while the agent of " + c.Subject.NodeID + " reports to the platform"
+	switch {
+	case noUnit && noFiles:
+		return fmt.Sprintf("%s has neither the unit %s nor %s, %s", c.Subject.NodeHost, unit.Request.Target, id.Request.Cert,
+			reports), true
+	case noUnit:
+		return fmt.Sprintf("%s has no unit %s, %s", c.Subject.NodeHost, unit.Request.Target, reports), false
+	case noFiles && reach != nil && reach.Failure == diag.FileMissing:
+		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, reach.Request.CABundle,
+			reports), false
+	}
+	return "", false
+}
+
+// boundTo reports whether a certificate is that of the node with this name, and not of the walk's node.
+func boundTo(f *diag.CertFacts, name string) bool {
+	if f.NodeBound == nil || *f.NodeBound {
+		return false
+	}
+	return f.BoundTo == name || strings.HasSuffix(f.BoundTo, ":"+name) || slices.Contains(f.Leaf.DNSNames, name)
+}
+
+// ClearProfileMismatch makes failing findings inconclusive if their only cause is a profile that does not describe this
+// node.
+func ClearProfileMismatch(c *hop.Case, findings []diag.Finding) []diag.Finding {
+	if !slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status == diag.StatusFail }) {
+		return findings
+	}
+	why, whole := profileMismatch(c)
+	if why == "" {
+		return findings
+	}
+	out := slices.Clone(findings)
+	for i := range out {
+		f := &out[i]
+		if f.Status != diag.StatusFail || len(f.Evidence) == 0 {
+			continue
+		}
+		fact := c.FactByID(f.Evidence[0])
+		if fact == nil || fact.Vantage != hop.Node || fact.Request.Op == diag.OpSSH || (!whole && !absent(fact)) {
+			continue
+		}
+		e := reading.Undecided(fact, "%s: %s", why, f.Text)
+		e.Signal = diag.SigProfileMismatch
+		out[i] = e
+	}
+	return out
+}
+
+// absent reports whether f found something missing.
+func absent(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.UnitMissing, diag.FileMissing, diag.BinaryMissing:
+		return true
+	}
+	return reading.InPhase(f, "env")
+}
+
+// PlatformOffset returns the platform's clock minus the operator's, by the dates of its answers to this operator, and
+// the margin of error; known is false if no answer has a date.
+func PlatformOffset(c *hop.Case) (offset, margin time.Duration, known bool) {
+	for _, f := range [...]*diag.Fact{c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz),
+		c.Fact(diag.HopControlPlaneAccess, hop.StepAuth), c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)} {
+		if f == nil || f.HTTP == nil || f.HTTP.Date.IsZero() || f.At.IsZero() {
+			continue
+		}
+		took := time.Duration(f.DurationMS) * time.Millisecond
+		return f.HTTP.Date.Sub(f.At.Time), took + time.Second, true // a date has whole seconds
+	}
+	return 0, 0, false
+}
+
+// ClockOfOperator is the finding if the operator's clock, with which the node's was compared, is the wrong one, or if
+// it is not known which of the two is. It is nil if the node's is wrong.
+func ClockOfOperator(c *hop.Case, f *diag.Fact, node, margin time.Duration) *diag.Finding {
+	platform, give, known := PlatformOffset(c)
+	var out diag.Finding
+	switch bearable := MaxClockSkew + margin + give; {
+	case !known:
+		out = reading.Undecided(f, "the clocks of the node and of this machine are %s apart, and no third one was read",
+			node.Round(time.Millisecond))
+		out.Signal = diag.SigOperatorClockSkew
+	case (node - platform).Abs() <= bearable:
+		out = reading.Warn(diag.SigOperatorClockSkew, f, "the clocks of node and platform agree, and this machine's is %s off",
+			(-node).Round(time.Millisecond))
+		out.Failure = diag.ClockSkew
+	default:
+		return nil
+	}
+	return &out
+}
+
+// RefusedNoop is the finding for a no-op that the agent refused: it answered, so nothing before it is broken.
+func RefusedNoop(c *hop.Case, got *diag.Fact, why string) diag.Finding {
+	if why == "task_expired" && platformBehind(c) > 0 {
+		return expiredEarly(c, got)
+	}
+	if !slices.Contains(refusals[:], why) {
+		return reading.Undecided(got, "the no-op failed with an error code that is about neither keys nor versions: %s",
+			reading.OrUnknown(why))
+	}
+	f := reading.Fail(diag.SigTaskClaimFailed, got, "the agent refused the no-op: %s", why)
+	f.Direct = true
+	return f
+}
+
+// platformBehind returns how far the platform's clock, by its read model, is behind those of node and operator, which
+// agree; 0 if it is not known to be.
+func platformBehind(c *hop.Case) time.Duration {
+	read, k := c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel), c.Fact(diag.HopNodeReadiness, hop.StepClock)
+	now := hop.TimeOf(read, "node.now")
+	if now.IsZero() || !k.Passed() || k.Clock == nil || k.Clock.OffsetMS == nil ||
+		time.Duration(*k.Clock.OffsetMS).Abs()*time.Millisecond > MaxClockSkew {
+		return 0
+	}
+	if behind := read.At.Sub(now); behind > 2*MaxClockSkew {
+		return behind
+	}
+	return 0
+}
+
+// expiredEarly is the finding for a no-op that the agent refused as expired, by a clock that is right.
+func expiredEarly(c *hop.Case, f *diag.Fact) diag.Finding {
+	out := reading.Fail(diag.SigTaskClaimFailed, f, "the agent refused the no-op as expired (task_expired): the platform's clock "+
+		"is %s behind those of node and operator, so its tasks expire early", diag.Age(platformBehind(c)))
+	out.Side, out.Direct, out.Reason = diag.SidePlatform, true, diag.ReasonNone
+	return out
+}

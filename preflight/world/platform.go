@@ -1,0 +1,157 @@
+package world
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+)
+
+// listenerAnswers reports whether the node's request without a certificate was answered.
+func listenerAnswers(c *hop.Case) bool {
+	reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	return reach != nil && (reach.Passed() || ListenerReplied(c, reach))
+}
+
+const (
+
+	// CulpritControlPlane is the culprit if neither the operator nor the node gets an answer.
+	CulpritControlPlane = "control plane"
+	// CulpritOperatorWay is the culprit if the platform answers the node, and the operator cannot reach any of it.
+	CulpritOperatorWay = "operator's way"
+)
+
+// DeniesAccess reports whether f was refused with 401 or 403; a login page and a rate limiter's answer do not count. A
+// health page is requested without a token: a platform may close it, which is not a fault.
+func DeniesAccess(f *diag.Fact) bool {
+	return f != nil && !f.Throttled() && (reading.Status(f) == 401 || reading.Status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
+}
+
+// DescribeClosedHealthPage describes an answer for which deniesAccess is true; only a 401 is about a login.
+func DescribeClosedHealthPage(f *diag.Fact) string {
+	if reading.Status(f) == 401 {
+		return "wants a login (HTTP 401)"
+	}
+	return fmt.Sprintf("refuses a request without a token (HTTP %d)", reading.Status(f))
+}
+
+// Results of nodeHears.
+const (
+	unknownSide = iota
+	AnsweredSide
+	SilentSide
+)
+
+// NodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is the answer
+// to a counter-probe that used another address or view. A request that never left the node is not evidence.
+func NodeHears(c *hop.Case) int {
+	hears := func(f *diag.Fact) int {
+		switch {
+		case f == nil || f.Failure == diag.Cancelled || f.Failure.Local():
+			return unknownSide
+		case f.Passed(), reading.InPhase(f, "mtls"), reading.Status(f) > 0 && reading.Status(f) < 500:
+			return AnsweredSide
+		case reading.Status(f) >= 500, reading.InPhase(f, "tcp", "http"), f.Failure == diag.TLSClosed:
+			return SilentSide
+		}
+		return unknownSide
+	}
+	if wait := hears(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)); wait != unknownSide {
+		return wait // it reaches the API behind the listener
+	}
+	reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if reach == nil {
+		return unknownSide
+	}
+	for _, name := range []string{reading.CounterPinned, reading.CounterHostView, reading.CounterHostNetwork, reading.CounterFromOperator,
+		reading.CounterProfileURL} {
+		if hears(c.FactByID(reach.ID+"~"+name)) == AnsweredSide {
+			return AnsweredSide
+		}
+	}
+	if c.FactByID(reach.ID + "~" + reading.CounterBare).Passed() {
+		return unknownSide // a connection that opens now is neither an answer nor silence
+	}
+	return hears(reach)
+}
+
+// edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile
+// can show that two names are one edge.
+func edgeOf(base, pin string) string {
+	host, port, err := net.SplitHostPort(hop.HostPortOf(base))
+	if err != nil {
+		return base
+	}
+	return net.JoinHostPort(cmp.Or(pin, host), port)
+}
+
+// CulpritAgentURL is the culprit if the running agent uses another API than the profile's: the failure there and
+// the difference are one fault.
+const CulpritAgentURL = "node GPUAAS_API_URL"
+
+// ListenerReplied reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
+// connection without a certificate, a 404, a login page.
+func ListenerReplied(c *hop.Case, f *diag.Fact) bool {
+	s := reading.Status(f)
+	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
+		return true // a plain listener, and no path to request
+	}
+	return !f.Throttled() && (reading.InPhase(f, "mtls") || (s > 0 && s < 500) || reading.EndedUnshown(f) || PageAlone(c, f))
+}
+
+// PageAlone reports whether f is a health page that fails at an API that takes this node's task wait.
+func PageAlone(c *hop.Case, f *diag.Fact) bool {
+	w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
+	failing := reading.Status(f) >= 500 || (reading.Status(f) == 0 && reading.InPhase(f, "http") && !reading.EndedUnshown(f))
+	return failing && reading.OfPage(f) && w != nil && reading.Admitted(w) && hop.SameEndpoint(reading.Target(f), reading.Target(w))
+}
+
+// Gets describes what a failed request got.
+func Gets(f *diag.Fact) string {
+	switch {
+	case reading.Good(f):
+		return "an answer that is not valid"
+	case reading.Status(f) != 0:
+		return "only an error"
+	case f.Failure == diag.HTTPNotHTTP:
+		return "no HTTP"
+	case f.Failure == diag.TLSALPN:
+		return "no HTTP/1.1"
+	case reading.Distrusts(f) && reading.InPhase(f, "tls"):
+		return "a certificate that does not verify, and no answer"
+	case f.Failure == diag.TLSProtocol, f.Failure == diag.TLSNotTLS:
+		return "no TLS connection"
+	}
+	return "no answer"
+}
+
+// BesidePath returns the side of a failure that is not the network's, else "".
+func BesidePath(c *hop.Case, f *diag.Fact) diag.Side {
+	if ResolverAtFault(c, f) {
+		return diag.SideNode
+	}
+	return behindListener(f)
+}
+
+// behindListener returns the platform's side if the connection was made but no valid answer came over it, else "".
+func behindListener(f *diag.Fact) diag.Side {
+	if reading.Status(f) != 0 || reading.InPhase(f, "http", "ws") {
+		return diag.SidePlatform
+	}
+	return ""
+}
+
+// Presented describes the server's certificate.
+func Presented(f *diag.Fact) string {
+	if f.TLS == nil || len(f.TLS.Chain) == 0 {
+		return ""
+	}
+	leaf := f.TLS.Chain[0]
+	return fmt.Sprintf("; presented: %s by %s, valid until %s", leaf.Subject, leaf.Issuer,
+		leaf.NotAfter.Format(time.DateOnly))
+}
