@@ -32,7 +32,7 @@ func boundVariations(whole *diag.Report, i int) []variation {
 		}
 		if f.Clock != nil {
 			for _, sign := range []int64{-1, 1} {
-				off := sign * (5000 + int64(n)) // preflight's maxClockSkew, in milliseconds
+				off := sign * (5000 + int64(n)) // preflight's MaxClockSkew, in milliseconds
 				add(fmt.Sprintf("clock off by %d ms", off), func(f *diag.Fact) {
 					f.Clock.OffsetMS, f.Clock.ErrorMS = &off, new(int64)
 				})

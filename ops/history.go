@@ -21,8 +21,8 @@ type History struct {
 	Path string
 	Off  string // why the history is not used; "" if it is
 	Err  error  // why Path is empty
-	// Hops is the chain that judges kept walks again; nil: the built-in one.
-	Hops *hop.Hops
+	// Chain is the chain that judges kept walks again; nil: the built-in one.
+	Hops *hop.Chain
 }
 
 // Baseline is what a walk is compared with.

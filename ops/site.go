@@ -23,8 +23,8 @@ type Site struct {
 	Libexec string      // folder of the helpers for machines; "": next to this program
 	Build   owned.Build // the helpers of this program's build; New clears it where Libexec chooses others
 	By      string      // who asks, for audits
-	// Hops is the chain of every walk; nil: the built-in one.
-	Hops *hop.Hops
+	// Chain is the chain of every walk; nil: the built-in one.
+	Hops *hop.Chain
 }
 
 // New returns s with the defaults of profile and chain.

@@ -8,15 +8,17 @@ import (
 	"testing"
 )
 
-// TestOnePlaceAddressesThePlatform: only Env.at makes the URL of a request, since it knows what this platform does not
-// have. The task of a drill takes the API's URL from its machine.
+// TestOnePlaceAddressesThePlatform: only Env.PathURL makes the URL of a request, since it knows what this platform
+// does not have. The task of a drill takes the API's URL from its machine.
 func TestOnePlaceAddressesThePlatform(t *testing.T) {
-	own := map[string]bool{"preflight/env.go": true, "preflight/plan_left.go": true, "chaos/fault_tasks.go": true,
+	own := map[string]bool{"preflight/hop/env.go": true, "preflight/hop/plan_left.go": true, "chaos/fault_tasks.go": true,
 		"chaos/fault_guest_agent.go": true, "chaos/fault_release.go": true, // they refuse if the path is absent
 	}
 	filled := regexp.MustCompile(`\b(Mapping|m|mapping)\.Path\(`)
 	seen := 0
-	for _, folder := range []string{"preflight", "cmd/gpuaasctl", "cmd/gpuaasctl/internal/cmd/*", "ops", "diag/trust",
+	for _, folder := range []string{"preflight/hop", "preflight/reading", "preflight/world", "preflight/hops",
+		"preflight/verdict",
+		"preflight/walk", "preflight/compare", "cmd/gpuaasctl", "cmd/gpuaasctl/internal/cmd/*", "ops", "diag/trust",
 		"diag/evidence", "chaos", "chaos/remote", "chaos/drill", "ops/endpoints"} {
 		files, err := filepath.Glob(filepath.Join("..", folder, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -14,7 +14,8 @@ import (
 
 // leftOfApp returns the steps of hop 17 that the plan leaves out, with the reasons.
 func leftOfApp(p profile.Profile) map[string]string {
-	plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "", "alloc-1", ""), hop.Options{Session: true, Token: true, SSH: true})
+	plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "", "alloc-1", ""), hop.Options{Session: true,
+		Token: true, SSH: true})
 	return (&hop.Case{Plan: plan}).Planned(diag.HopAppUserRoute).Left
 }
 
@@ -28,8 +29,8 @@ func TestAppStepsAreAskedFor(t *testing.T) {
 	p.App, p.PlatformSSH = profile.App{}, profile.SSH{}
 	p.Mapping.Fields[hop.FieldWebsocket] = profile.Absent
 	left := leftOfApp(p)
-	for step, why := range map[string]string{hops.StepUpgrade: "app.websocket", hops.StepHeaders: "app.injected_headers",
-		hops.StepEndpoint: "platform_ssh.host"} {
+	for step, why := range map[string]string{"upgrade": "app.websocket", "headers": "app.injected_headers",
+		"endpoint": "platform_ssh.host"} {
 		if !strings.Contains(left[step], why) {
 			t.Errorf("%s: %q", step, left[step])
 		}
@@ -49,7 +50,7 @@ func TestAppRoute(t *testing.T) {
 	}
 	names := func(list string) func(*diag.Fact) {
 		return func(f *diag.Fact) {
-			f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{hops.FieldHeaderNames: list}}
+			f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{"app.header_names": list}}
 		}
 	}
 	status := func(code int) func(*diag.Fact) {
@@ -68,24 +69,24 @@ func TestAppRoute(t *testing.T) {
 	}{
 		"all is well": {nil, diag.StatusPass,
 			"takes a WebSocket, and has the edge's headers: X-Forwarded-Proto"},
-		"an edge without upgrade": {answers{of + hops.StepUpgrade: refused}, diag.StatusFail,
+		"an edge without upgrade": {answers{of + "upgrade": refused}, diag.StatusFail,
 			"https://a.apps.test answers HTTP 200, and refuses the WebSocket upgrade of /ws"},
-		"a login before it": {answers{of + hops.StepUpgrade: login}, diag.StatusInconclusive,
+		"a login before it": {answers{of + "upgrade": login}, diag.StatusInconclusive,
 			"login before the WebSocket upgrade"},
-		"a header that is missing": {answers{of + hops.StepHeaders: names(`["Host"]`)}, diag.StatusFail,
+		"a header that is missing": {answers{of + "headers": names(`["Host"]`)}, diag.StatusFail,
 			"the workload received no X-Forwarded-Proto, which the edge has to inject"},
-		"a workload that lists nothing": {answers{of + hops.StepHeaders: names("")}, diag.StatusInconclusive,
+		"a workload that lists nothing": {answers{of + "headers": names("")}, diag.StatusInconclusive,
 			"lists no header names"},
-		"a page that is not there": {answers{of + hops.StepHeaders: status(404)}, diag.StatusInconclusive,
+		"a page that is not there": {answers{of + "headers": status(404)}, diag.StatusInconclusive,
 			"could not be read"},
 		"a route that fails at the edge": {answers{of + hop.StepRoute: status(502)}, diag.StatusFail,
 			"the workload's endpoint 192.0.2.101:8888 answers the platform's host"},
-		"a route that fails behind it": {answers{of + hop.StepRoute: status(502), of + hops.StepEndpoint: unreached},
+		"a route that fails behind it": {answers{of + hop.StepRoute: status(502), of + "endpoint": unreached},
 			diag.StatusFail, "the workload's endpoint 192.0.2.101:8888 does not answer the platform's host either: " +
 				"tcp_timeout in tcp (192.0.2.101:8888) after 3 ms; the port answers on the node itself, so the fault is between"},
 		"a fault before the edge": {answers{of + hop.StepRoute: failWith(diag.TCPTimeout, "tcp")},
 			diag.StatusFail, "fails: tcp_timeout"},
-		"a platform that could not say so": {answers{of + hop.StepRoute: status(502), of + hops.StepEndpoint: lostWay},
+		"a platform that could not say so": {answers{of + hop.StepRoute: status(502), of + "endpoint": lostWay},
 			diag.StatusFail, "fails: http_edge_page"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestAppRoute(t *testing.T) {
 			if h.Status != c.want || !strings.Contains(h.Text+h.Because, c.text) {
 				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
 			}
-			asked := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == of+hops.StepEndpoint })
+			asked := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.ID == of+"endpoint" })
 			if want := strings.HasPrefix(name, "a route") || strings.HasPrefix(name, "a platform"); asked != want {
 				t.Errorf("the workload's endpoint was asked: %v, want %v", asked, want)
 			}
@@ -124,7 +125,7 @@ func TestPortOfAnother(t *testing.T) {
 	refused := func(f *diag.Fact) {
 		f.Failure, f.Phase, f.WS = diag.WSUpgradeRejected, "ws", &diag.WSFacts{Status: 200}
 	}
-	const upgrade = "app_user_route/" + hops.StepUpgrade
+	const upgrade = "app_user_route/" + "upgrade"
 	other := heldBy("perl", "other.service")
 	for name, c := range map[string]struct {
 		answers     answers
@@ -182,7 +183,7 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 			vantages[v] = &scripted{name: v, answers: declared}
 		}
 		facts, ended := walkPlan(t, e, testPlan(e), vantages, nil)
-		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+hops.StepUpgrade })
+		i := slices.IndexFunc(facts, func(f diag.Fact) bool { return f.ID == "app_user_route/"+"upgrade" })
 		got := ""
 		if i >= 0 {
 			got = facts[i].Request.Target

@@ -8,14 +8,13 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
-	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // TestAllocationChangesInTheWalk: a failure that is due to a release, a move or a deploy of the allocation during the
 // walk is not blamed on a hop, whatever the platform calls the state. A failure without such a change is.
 func TestAllocationChangesInTheWalk(t *testing.T) {
 	first, again := hop.FactID(diag.HopAllocationBinding, hop.StepAllocation),
-		hop.FactID(diag.HopAllocationBinding, world.StepAllocationAfter)
+		hop.FactID(diag.HopAllocationBinding, "allocation_after")
 	state := func(v string) func(*diag.Fact) { return setField("allocation.state", v) }
 	onNode := func(v string) func(*diag.Fact) { return setField("allocation.node_id", v) }
 	stopped := func(f *diag.Fact) {
@@ -30,7 +29,8 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 		failWith(diag.HTTPStatus, "http")(f)
 		f.HTTP = &diag.HTTPFacts{Status: 404}
 	}
-	unit, user, mint := hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit), hop.FactID(diag.HopTerminalStartup, hop.StepUser),
+	unit, user, mint := hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit), hop.FactID(diag.HopTerminalStartup,
+		hop.StepUser),
 		hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)
 	route := hop.FactID(diag.HopAppUserRoute, hop.StepRoute)
 	for name, c := range map[string]struct {
@@ -82,8 +82,9 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 // TestSecondLookIsAskedOnce: a second reading that gets no answer has neither repeats nor counter-probes, since nothing
 // would wait for them.
 func TestSecondLookIsAskedOnce(t *testing.T) {
-	again := hop.FactID(diag.HopAllocationBinding, world.StepAllocationAfter)
-	r := walkWith(t, answers{hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit): unitIs(diag.UnitInactive, "inactive", "dead")},
+	again := hop.FactID(diag.HopAllocationBinding, "allocation_after")
+	r := walkWith(t, answers{hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit): unitIs(diag.UnitInactive, "inactive",
+		"dead")},
 		again)
 	var asked []string
 	for _, f := range r.Facts {
@@ -98,7 +99,7 @@ func TestSecondLookIsAskedOnce(t *testing.T) {
 
 // TestNodeIsReadAgain: a problem in the platform's read model of a node counts only if it is still there at the end.
 func TestNodeIsReadAgain(t *testing.T) {
-	again := hop.FactID(diag.HopNodeHeartbeat, world.StepNodeAfter)
+	again := hop.FactID(diag.HopNodeHeartbeat, "node_after")
 	good := func(f *diag.Fact) { healthyAgain(f) }
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339Nano) }
 	old := allOf(setField("node.last_seen_at", ago(time.Hour)), setField("node.check_heartbeat", "fail"),
@@ -117,7 +118,8 @@ func TestNodeIsReadAgain(t *testing.T) {
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running", PID: 9, ProcessState: "T"}
 	}
 	later := func(f *diag.Fact) { f.OffsetMS = time.Minute.Milliseconds() }
-	task, process := hop.FactID(diag.HopNodeTaskRoundtrip, hop.StepTask), hop.FactID(diag.HopNodeReadiness, hop.StepProcess)
+	task, process := hop.FactID(diag.HopNodeTaskRoundtrip, hop.StepTask), hop.FactID(diag.HopNodeReadiness,
+		hop.StepProcess)
 	for name, c := range map[string]struct {
 		answers answers
 		outcome diag.Outcome

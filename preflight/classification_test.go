@@ -47,7 +47,7 @@ func TestAnAgentWithoutARecordIsNoFault(t *testing.T) {
 			s.Status != diag.StatusSkipped {
 			t.Errorf("%s: outcome %s, step %s %s", word, r.Verdict.Outcome, s.Status, s.Because)
 		}
-		if s := stepOf(r, diag.HopNodeRecoveryStatus, hops.StepClassifier); s.Status != diag.StatusPass ||
+		if s := stepOf(r, diag.HopNodeRecoveryStatus, "classifier"); s.Status != diag.StatusPass ||
 			r.Classification == nil || r.Classification.Reason != diag.ReasonNone {
 			t.Errorf("%s: classifier %s, %+v", word, s.Status, r.Classification)
 		}

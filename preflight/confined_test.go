@@ -276,7 +276,8 @@ func TestFactsOfTheAgentsNetwork(t *testing.T) {
 	noAPI := failWith(diag.TCPTimeout, "tcp")
 	r = walkWith(t, answers{process: own, reach: silent, reach + "~" + reading.CounterPinned: silent,
 		reach + "~" + reading.CounterFromOperator: noAPI, reach + "~" + reading.CounterHostView: silent,
-		hop.FactID(diag.HopControlPlaneAccess, hop.StepHealthz): noAPI, hop.FactID(diag.HopControlPlaneAccess, hop.StepAuth): noAPI})
+		hop.FactID(diag.HopControlPlaneAccess, hop.StepHealthz): noAPI, hop.FactID(diag.HopControlPlaneAccess,
+			hop.StepAuth): noAPI})
 	if b := r.Verdict.Blame; b == nil || !strings.HasSuffix(b.Text, "or on the operator's network path") {
 		t.Errorf("the node's API answers in the machine's network: %+v", b)
 	}

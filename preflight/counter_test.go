@@ -41,7 +41,8 @@ func TestPlaceholdersAreTheProfiles(t *testing.T) {
 	p := profile.Profile{Agent: profile.Agent{
 		Unit: "agent.service", EnvFile: "/srv/env", Dir: "/srv/agent/", Binary: "/srv/bin/agent", Record: "/srv/record",
 	}}
-	vars := verdict.Placeholders(hops.BuiltIn().NewCase(hop.NewSubject(p, "node-1", "", "", ""), diag.Plan{}, diag.EndedCompleted, nil))
+	vars := verdict.Placeholders(hops.BuiltIn().NewCase(hop.NewSubject(p, "node-1", "", "", ""), diag.Plan{},
+		diag.EndedCompleted, nil))
 	got, _ := diag.FillCommand("ls {unit} {env_file} {ca_bundle} {cert} {key} {binary} {diag_dir}", vars)
 	want := "ls agent.service /srv/env /srv/agent/ca-bundle.crt /srv/agent/cert.pem /srv/agent/key.pem /srv/bin/agent " +
 		"/srv/record"

@@ -97,7 +97,8 @@ func TestLimitOfASlowPlatform(t *testing.T) {
 	for _, takes := range []time.Duration{walk.SilentFor / 2, walk.SilentFor * 9 / 10, walk.SilentFor} {
 		r := inMadeUpTime(t, func(t *testing.T) *diag.Report {
 			return walkFrom(t.Context(), testEnv(), map[string]hop.Vantage{
-				hop.Operator: &limitedTo2{scripted: scripted{name: hop.Operator}, takes: takes}, hop.Node: &scripted{name: hop.Node},
+				hop.Operator: &limitedTo2{scripted: scripted{name: hop.Operator}, takes: takes},
+				hop.Node:     &scripted{name: hop.Node},
 			})
 		})
 		if r.Verdict.Outcome != diag.OutcomeWarn {

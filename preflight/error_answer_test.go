@@ -7,7 +7,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
-	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
 
 // silenceWords are the words for a missing answer.
@@ -16,7 +15,7 @@ var silenceWords = regexp.MustCompile(`(does|did) not answer|(no|any) answer|tim
 // TestAnErrorIsAnAnswer: where every answer of a walk came, nothing in its report says that one is missing.
 func TestAnErrorIsAnAnswer(t *testing.T) {
 	var steps []string
-	for _, h := range walk.ChainOf(testEnv()).List() {
+	for _, h := range chainOf(testEnv()).List() {
 		for _, s := range h.Steps {
 			steps = append(steps, hop.FactID(h.ID, s.Name))
 		}

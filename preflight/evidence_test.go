@@ -115,7 +115,8 @@ func TestAPullIsWaitedFor(t *testing.T) {
 		if have := early.Await(ctx); !have.Cut {
 			t.Error("a pull that came a little late was left")
 		}
-		for name, e := range map[string]*walk.EarlyPull{"never ends": {Got: make(chan walk.Pulled)}, "never began": {Open: 1}} {
+		for name, e := range map[string]*walk.EarlyPull{"never ends": {Got: make(chan walk.Pulled)},
+			"never began": {Open: 1}} {
 			began := time.Now()
 			if e.Await(ctx); time.Since(began) > time.Second {
 				t.Errorf("%s: %s", name, time.Since(began))

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,7 +49,7 @@ func testEnv() *hop.Env {
 }
 
 func testPlan(e *hop.Env) diag.Plan {
-	return walk.ChainOf(e).NewPlan(e.Profile, e.Subject, hop.Options{Session: true, Token: true, SSH: true})
+	return chainOf(e).NewPlan(e.Profile, e.Subject, hop.Options{Session: true, Token: true, SSH: true})
 }
 
 // healthy answers a request as a healthy platform and node would.
@@ -113,7 +114,7 @@ func healthy(req diag.Request) diag.Fact {
 			"session.task_queued_at": stamp(0), "session.task_claimed_at": stamp(2 * time.Millisecond),
 		})
 	case diag.HopGatewayNodeStream, diag.HopNodeTerminalReachability:
-		if step == world.StepAgent {
+		if step == "agent" {
 			healthyHost(&f, hop.StepProcess)
 			return f
 		}
@@ -169,23 +170,23 @@ func healthyGPUs() map[string]string {
 
 func healthyApp(f *diag.Fact, step string) {
 	switch step {
-	case hops.StepUpgrade:
+	case "upgrade":
 		f.WS = &diag.WSFacts{Upgraded: true, Status: 101}
-	case hops.StepEndpoint:
+	case "endpoint":
 		f.TCP = &diag.TCPFacts{Remote: "192.0.2.101:8888"}
 	default:
-		f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{hops.FieldHeaderNames: `["Host","x-forwarded-proto"]`}}
+		f.HTTP = &diag.HTTPFacts{Status: 200, Fields: map[string]string{"app.header_names": `["Host","x-forwarded-proto"]`}}
 	}
 }
 
 func healthyHost(f *diag.Fact, step string) {
 	offset := int64(3)
 	switch step {
-	case hops.StepDisk, hops.StepRoot:
+	case "disk", "root_disk":
 		f.Disk = &diag.DiskFacts{TotalBytes: 1 << 30, FreeBytes: 1 << 29, UsedPercent: 50}
 	case hop.StepProcess:
 		f.Unit = &diag.UnitFacts{Active: "active", Sub: "running", PID: 42, ProcessState: "S"}
-	case hops.StepBinary:
+	case "binary":
 		f.Binary = &diag.BinaryFacts{Path: "/usr/local/bin/gpuaas-agent", Version: "v1"}
 	case hop.StepClock:
 		f.Clock = &diag.ClockFacts{OffsetMS: &offset}
@@ -217,8 +218,8 @@ func healthyIdentity(f *diag.Fact, step string) {
 
 // secondLooks are the steps that get the answer of another step, unless the test gives them one.
 var secondLooks = map[string]string{
-	hop.FactID(diag.HopAllocationBinding, world.StepAllocationAfter): hop.FactID(diag.HopAllocationBinding, hop.StepAllocation),
-	hop.FactID(diag.HopNodeHeartbeat, world.StepNodeAfter):           hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel),
+	hop.FactID(diag.HopAllocationBinding, "allocation_after"): hop.FactID(diag.HopAllocationBinding, hop.StepAllocation),
+	hop.FactID(diag.HopNodeHeartbeat, "node_after"):           hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel),
 }
 
 // scripted is a vantage with scripted answers by fact id, healthy by default. It fails the test on a request that no
@@ -287,7 +288,8 @@ type walked struct {
 	ended diag.EndedBy
 }
 
-func walkPlan(t *testing.T, e *hop.Env, plan diag.Plan, v map[string]hop.Vantage, observe func(walk.Event)) (facts []diag.Fact,
+func walkPlan(t *testing.T, e *hop.Env, plan diag.Plan, v map[string]hop.Vantage,
+	observe func(walk.Event)) (facts []diag.Fact,
 	ended diag.EndedBy) {
 	t.Helper()
 	w := inMadeUpTime(t, func(t *testing.T) (w walked) {
@@ -326,7 +328,7 @@ func walkFrom(ctx context.Context, e *hop.Env, vantages map[string]hop.Vantage) 
 		Run: diag.Run{ID: "run-1", CorrelationID: e.CorrelationID, StartedAt: diag.At(noon), EndedAt: diag.At(noon),
 			EndedBy: ended},
 	}
-	verdict.Judge(walk.ChainOf(e), r)
+	verdict.Judge(chainOf(e), r)
 	return r
 }
 
@@ -382,3 +384,6 @@ func eachAtOnce(
 	wg.Wait()
 	return facts
 }
+
+// chainOf returns the chain that e's walks have.
+func chainOf(e *hop.Env) *hop.Chain { return cmp.Or(e.Hops, hops.BuiltIn()) }

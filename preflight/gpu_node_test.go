@@ -215,7 +215,8 @@ func TestPlanNamesWhoJudgesGPUs(t *testing.T) {
 		if path != "" {
 			p.Mapping.Paths = map[string]string{profile.PathNodeGPU: path}
 		}
-		plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "10.0.0.1", "", ""), hop.Options{Token: true, SSH: true})
+		plan := hops.BuiltIn().NewPlan(p, hop.NewSubject(p, "node-1", "10.0.0.1", "", ""), hop.Options{Token: true,
+			SSH: true})
 		i := slices.IndexFunc(plan.Hops, func(h diag.PlannedHop) bool { return h.ID == diag.HopGPUHealth })
 		why := plan.Hops[i].Left[hop.StepGPUJudged]
 		if !strings.Contains(why, "no gpu.policy") || strings.Contains(why, "the platform judges") != byPlatform {

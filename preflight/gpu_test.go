@@ -140,7 +140,8 @@ func TestGPUsOfAnotherNode(t *testing.T) {
 		"node-2": diag.OutcomeInconclusive, "-": diag.OutcomeInconclusive,
 	} {
 		e := testEnv()
-		v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: gpuAnswer(map[string]string{"gpu.node": name})}}
+		v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator,
+			answers: gpuAnswer(map[string]string{"gpu.node": name})}}
 		plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, hop.Options{Only: []diag.HopID{diag.HopGPUHealth}, Token: true})
 		facts, ended := walkPlan(t, e, plan, v, nil)
 		r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
@@ -210,7 +211,8 @@ func TestGPUWarning(t *testing.T) {
 
 // TestGPUStepIsEarly: the document is read as soon as the API is known to answer, together with the node's read model.
 func TestGPUStepIsEarly(t *testing.T) {
-	gpu, beat := hop.In(hops.BuiltIn().List(), diag.HopGPUHealth).Steps[0], hop.In(hops.BuiltIn().List(), diag.HopNodeHeartbeat).Steps[0]
+	gpu, beat := hop.In(hops.BuiltIn().List(), diag.HopGPUHealth).Steps[0], hop.In(hops.BuiltIn().List(),
+		diag.HopNodeHeartbeat).Steps[0]
 	if !slices.Equal(gpu.Needs, beat.Needs) || len(gpu.After) > 0 || gpu.From != beat.From {
 		t.Errorf("needs %v after %v from %s", gpu.Needs, gpu.After, gpu.From)
 	}

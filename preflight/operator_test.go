@@ -142,7 +142,8 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 			f.Failure, f.Phase, f.HTTP, f.TLS, f.Cert, f.Unit, f.Binary = word, phase, nil, nil, nil, nil, nil
 		}
 	}
-	unit, identity, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRecoveryStatus, hop.StepIdentity),
+	unit, identity, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRecoveryStatus,
+		hop.StepIdentity),
 		hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
 	for name, answers := range map[string]map[string]func(*diag.Fact){
 		"the unit has another name": {unit: gone(diag.UnitMissing, "")},
@@ -150,7 +151,8 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 		"a machine without any of it": {unit: gone(diag.UnitMissing, ""), identity: gone(diag.FileMissing, "cert"),
 			reach: gone(diag.FileMissing, "env")},
 		"another node": {
-			hop.FactID(diag.HopNodeRecoveryStatus, hop.StepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
+			hop.FactID(diag.HopNodeRecoveryStatus,
+				hop.StepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 			identity: func(f *diag.Fact) { no := false; f.Cert.NodeBound, f.Cert.BoundTo = &no, "node:node-2" },
 		},
 	} {
@@ -169,7 +171,8 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 	}
 	// A node whose environment alone names another node is at fault.
 	r := walkWith(t, map[string]func(*diag.Fact){
-		hop.FactID(diag.HopNodeRecoveryStatus, hop.StepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
+		hop.FactID(diag.HopNodeRecoveryStatus,
+			hop.StepProfile): func(f *diag.Fact) { f.Env.Values["GPUAAS_NODE_ID"] = "node-2" },
 	})
 	if h := hopOf(r, diag.HopNodeRecoveryStatus); h.Status != diag.StatusFail {
 		t.Errorf("GPUAAS_NODE_ID alone: %s", h.Status)

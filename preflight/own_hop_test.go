@@ -69,7 +69,8 @@ func TestAWalkWithAnOwnHop(t *testing.T) {
 			}
 			for _, r := range []*diag.Report{r, again, builtIn} {
 				got := hopOf(r, own.ID)
-				if got.Status != want || got.Title != own.Title || len(got.Evidence) == 0 || len(r.Hops) != len(hops.BuiltIn().List())+1 {
+				if got.Status != want || got.Title != own.Title || len(got.Evidence) == 0 ||
+					len(r.Hops) != len(hops.BuiltIn().List())+1 {
 					t.Errorf("%d hops, and it is %+v", len(r.Hops), got)
 				}
 				if b := r.Verdict.Blame; (want == diag.StatusFail) != (b != nil && b.Hop == own.ID) {
@@ -149,7 +150,8 @@ func TestChainOfTheWalk(t *testing.T) {
 	e := testEnv()
 	e.Hops = chain
 	plan := chain.NewPlan(e.Profile, e.Subject, hop.Options{Only: only, Token: true, SSH: true})
-	if compare.Planned(plan, own.ID).Skip != "" || compare.Planned(plan, slow.ID).Skip != hop.SkipOnly || !chain.Reaches(plan, "vpn") {
+	if p := chain.NewCase(e.Subject, plan, "", nil).Planned; p(own.ID).Skip != "" || p(slow.ID).Skip != hop.SkipOnly ||
+		!chain.Reaches(plan, "vpn") {
 		t.Errorf("%+v", plan.Hops)
 	}
 	left := compare.NotAsked{Hop: own.ID, What: own.Unwatched, Because: hop.SkipWatch}
@@ -171,8 +173,8 @@ func TestChainOfTheWalk(t *testing.T) {
 		t.Fatalf("the walk ended by %s", r.Run.EndedBy)
 	}
 	r.Run.DurationMS = 5000
-	factOf(t, r, "x.slow/health").DurationMS = 5000
-	for name, h := range map[string]*hop.Hops{"of the walk": chain, "built-in": hops.BuiltIn()} {
+	diag.FactsByID(r.Facts)["x.slow/health"].DurationMS = 5000
+	for name, h := range map[string]*hop.Chain{"of the walk": chain, "built-in": hops.BuiltIn()} {
 		said := walk.Rehearse(h, r)
 		if len(said) != 1 || said[0].Blame == nil || said[0].Blame.Hop != own.ID ||
 			!slices.Equal(said[0].Waiting, []diag.HopID{slow.ID}) {

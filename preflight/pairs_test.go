@@ -69,7 +69,8 @@ func TestCountersAskWhereSomebodyNamed(t *testing.T) {
 // TestNoOtherListenerNoPort: a node whose profile has only one listener gets no pair for it.
 func TestNoOtherListenerNoPort(t *testing.T) {
 	e := testEnv()
-	f := &diag.Fact{Vantage: hop.Node, Target: "https://node-api.test/healthz", TCP: &diag.TCPFacts{Remote: "192.0.2.11:443"}}
+	f := &diag.Fact{Vantage: hop.Node, Target: "https://node-api.test/healthz",
+		TCP: &diag.TCPFacts{Remote: "192.0.2.11:443"}}
 	got := reading.TCPCounters(e, f)
 	if len(got) != 2 || got[0].Request.Target != f.TCP.Remote ||
 		got[1].Request.Target != net.JoinHostPort("192.0.2.10", "18443") {
@@ -173,19 +174,19 @@ func TestPairs(t *testing.T) {
 		{"a folder that only the agent may not write", reading.CounterHostView, "view", diag.Fact{Vantage: hop.Node,
 			Request: diag.Request{Op: diag.OpDisk, Target: "/var/lib/gpuaas/diag", Write: 8}, Failure: diag.DiskReadOnly,
 			Phase: "write"},
-			h(hops.NodeReadiness())},
+			h(*hop.In(hops.BuiltIn().List(), diag.HopNodeReadiness))},
 		{"a certificate that only the agent sees so", reading.CounterHostView, "view", diag.Fact{Vantage: hop.Node,
 			Request: diag.Request{Op: diag.OpCert, Cert: "/etc/gpuaas/cert.pem"}, Failure: diag.FileUnparseable, Phase: "cert"},
-			h(hops.NodeRecoveryStatus())},
+			h(*hop.In(hops.BuiltIn().List(), diag.HopNodeRecoveryStatus))},
 		{"an upgrade that is refused", "plain", "op", diag.Fact{Vantage: hop.Operator,
 			Request: diag.Request{Op: diag.OpWS, Target: "https://a.apps.test/ws"}, Failure: diag.WSUpgradeRejected,
 			Phase: "ws",
-			HTTP:  &diag.HTTPFacts{Status: 403}}, h(hops.AppUserRoute())},
+			HTTP:  &diag.HTTPFacts{Status: 403}}, h(*hop.In(hops.BuiltIn().List(), diag.HopAppUserRoute))},
 		{"an API's route that is broken", reading.CounterOtherRoute, "target", diag.Fact{ID: "control_plane_access/healthz",
 			Vantage: hop.Operator,
 			Request: diag.Request{Op: diag.OpHTTP, Target: "https://api.test/healthz", Resolve: "192.0.2.10"},
 			Failure: diag.HTTPEdgePage,
-			Phase:   "http", HTTP: &diag.HTTPFacts{Status: 502}}, h(hops.ControlPlaneAccess())},
+			Phase:   "http", HTTP: &diag.HTTPFacts{Status: 502}}, h(*hop.In(hops.BuiltIn().List(), diag.HopControlPlaneAccess))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := tc.f

@@ -117,7 +117,8 @@ func (p *path) ask(ctx context.Context, req diag.Request) diag.Fact {
 }
 
 // paths returns the vantages of a walk whose operator and node have the same round trip.
-func paths(rtt time.Duration, dropped func(vantage string, req diag.Request) string, lost string) map[string]hop.Vantage {
+func paths(rtt time.Duration, dropped func(vantage string, req diag.Request) string,
+	lost string) map[string]hop.Vantage {
 	v := map[string]hop.Vantage{hop.Platform: &scripted{name: hop.Platform}}
 	for _, name := range []string{hop.Operator, hop.Node} {
 		p := &path{scripted: scripted{name: name}, rtt: rtt, lost: lost, began: time.Now()}

@@ -156,7 +156,7 @@ func TestWhoseAgent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := readiness(t, hops.StepBinary, func(f *diag.Fact) {
+			r := readiness(t, "binary", func(f *diag.Fact) {
 				id := f.ID
 				f.Request, f.Request.ID, f.Request.Op = c.req, id, diag.OpBinary
 				f.Binary = &diag.BinaryFacts{Path: c.req.Target, Kind: "elf", OurAgent: c.ours}
@@ -202,7 +202,7 @@ func TestRootDisk(t *testing.T) {
 			""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := readiness(t, hops.StepRoot, c.change)
+			r := readiness(t, "root_disk", c.change)
 			if r.Status != c.want || r.Signal != c.signal || !strings.Contains(r.Text, c.text) {
 				t.Errorf("%s %s %q %s, want %s %s %q", r.Status, r.Signal, r.Text, r.Because, c.want, c.signal, c.text)
 			}

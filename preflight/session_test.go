@@ -33,7 +33,8 @@ func TestNoSessionOfThisWalk(t *testing.T) {
 				f.Failure, f.Phase, f.WS, f.PTY = diag.WSUpgradeRejected, "ws", nil, nil
 			}}
 			plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, tc.o)
-			v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: refused}, hop.Node: &scripted{name: hop.Node}}
+			v := map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: refused},
+				hop.Node: &scripted{name: hop.Node}}
 			facts, ended := walkPlan(t, e, plan, v, nil)
 			r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
 			verdict.Judge(hops.BuiltIn(), r)

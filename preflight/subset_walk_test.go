@@ -59,7 +59,8 @@ func (a asked) walk(t *testing.T) *diag.Report {
 	e.Subject = a.given.apply(e.Subject, &o)
 	plan := hops.BuiltIn().NewPlan(e.Profile, e.Subject, o)
 	names := answers{"node_heartbeat/read_model": setField("node.id", e.Subject.NodeID)}
-	facts, ended := walk.Walk(t.Context(), e, plan, map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator, answers: names},
+	facts, ended := walk.Walk(t.Context(), e, plan, map[string]hop.Vantage{hop.Operator: &scripted{name: hop.Operator,
+		answers: names},
 		hop.Node: &scripted{name: hop.Node}, hop.Platform: &scripted{name: hop.Platform}}, nil)
 	r := &diag.Report{Subject: e.Subject, Plan: plan, Facts: facts,
 		Run: diag.Run{CorrelationID: e.CorrelationID, EndedBy: ended}}

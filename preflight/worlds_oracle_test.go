@@ -110,7 +110,8 @@ func wrong(w *imagined, r *diag.Report) (all []string) {
 				(a.Failure == diag.TCPTimeout || a.Failure == diag.TCPNoRoute) {
 				continue
 			}
-			if f.Failure != a.Failure || f.Phase != a.Phase || (reading.Status(f) != reading.Status(a) && reading.Status(f) < 500) {
+			if f.Failure != a.Failure || f.Phase != a.Phase || (reading.Status(f) != reading.Status(a) &&
+				reading.Status(f) < 500) {
 				bad("%s: %s is %s in %s HTTP %d, and %s %s in %s HTTP %d: %s", b.Hop, a.ID, a.Failure, a.Phase, reading.Status(a),
 					f.ID, f.Failure, f.Phase, reading.Status(f), p.Text)
 			}

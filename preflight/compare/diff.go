@@ -1,3 +1,4 @@
+// Package compare tells what changed between two reports: of one node, of two environments, of a watch.
 package compare
 
 import (
@@ -66,7 +67,7 @@ func incomparable(base, now *diag.Report) string {
 			base.Subject.NodeInstanceID)
 	}
 	for _, was := range base.Plan.Hops {
-		is := Planned(now.Plan, was.ID)
+		is := planned(now.Plan, was.ID)
 		if was.Skip != "" || is == nil {
 			continue
 		}
@@ -157,7 +158,7 @@ func (c *comparison) plans() {
 	c.values(diag.ChangeTool, "run.tool_version", c.base.Run.ToolVersion, c.now.Run.ToolVersion)
 	c.values(diag.ChangeTool, "run.rules_version", c.base.Run.RulesVersion, c.now.Run.RulesVersion)
 	for _, was := range c.base.Plan.Hops {
-		if is := Planned(c.now.Plan, was.ID); is != nil && is.BudgetMS != was.BudgetMS {
+		if is := planned(c.now.Plan, was.ID); is != nil && is.BudgetMS != was.BudgetMS {
 			c.add(diag.Change{
 				Kind: diag.ChangeBudget, Hop: was.ID, Field: "plan.budget_ms",
 				Before: strconv.FormatInt(was.BudgetMS, 10), After: strconv.FormatInt(is.BudgetMS, 10),
@@ -263,7 +264,7 @@ func kindIndex(k diag.ChangeKind) int {
 	return slices.IndexFunc(diag.Changes(), func(row diag.ChangeRow) bool { return row.Kind == k })
 }
 
-func Planned(p diag.Plan, id diag.HopID) *diag.PlannedHop {
+func planned(p diag.Plan, id diag.HopID) *diag.PlannedHop {
 	for i := range p.Hops {
 		if p.Hops[i].ID == id {
 			return &p.Hops[i]

@@ -14,7 +14,7 @@ import (
 // facts compares the measurements. Counter-probes are not compared: a walk makes them only after a failure.
 func (c *comparison) facts() {
 	was, is := diag.FactsByID(c.base.Facts), diag.FactsByID(c.now.Facts)
-	timed := len(c.good) >= LeastRuns
+	timed := len(c.good) >= leastRuns
 	for i := range c.now.Facts {
 		after := &c.now.Facts[i]
 		if strings.Contains(after.ID, "~") {
@@ -22,7 +22,8 @@ func (c *comparison) facts() {
 		}
 		before := was[after.ID]
 		if before == nil {
-			c.skip(diag.NotCompared{Hop: hop.OfFact(after.ID), Fact: after.ID, What: "fact", Because: "not measured in the baseline"})
+			c.skip(diag.NotCompared{Hop: hop.OfFact(after.ID), Fact: after.ID, What: "fact",
+				Because: "not measured in the baseline"})
 			continue
 		}
 		c.fact(before, after)
@@ -38,7 +39,7 @@ func (c *comparison) facts() {
 	if !timed {
 		c.skip(diag.NotCompared{
 			What: "timing",
-			Because: "not enough runs: " + strconv.Itoa(len(c.good)) + " kept good walks, at least " + strconv.Itoa(LeastRuns) +
+			Because: "not enough runs: " + strconv.Itoa(len(c.good)) + " kept good walks, at least " + strconv.Itoa(leastRuns) +
 				" tell noise from news",
 		})
 	}
@@ -148,7 +149,7 @@ func has(ts []diag.Property, section string) bool {
 // deviations. One bound alone gives false alarms: a walk has some twenty times, five walks show little of their spread,
 // and tails are long. A test counts the false alarms.
 const (
-	LeastRuns   = 5                // kept good walks; fewer do not show the noise
+	leastRuns   = 5                // kept good walks; fewer do not show the noise
 	noiseFloor  = diag.Millis(100) // the delay of a busy machine at either end
 	noiseFactor = 3
 	noiseSpread = 3      // robust standard deviations, of madToSigma MAD each
@@ -162,14 +163,14 @@ func (c *comparison) timing(now *diag.Fact) {
 	}
 	whole := sample{field: "duration_ms", of: func(f *diag.Fact) diag.Millis { return f.DurationMS }}
 	median, bound, runs := c.bound(now, whole)
-	if runs < LeastRuns || now.DurationMS <= bound {
+	if runs < leastRuns || now.DurationMS <= bound {
 		return
 	}
 	worst := whole
 	var grown diag.Millis
 	for _, s := range spans() { // the phase that grew most is the location
 		m, b, n := c.bound(now, s)
-		if took := s.of(now); n >= LeastRuns && took > b && took-m > grown {
+		if took := s.of(now); n >= leastRuns && took > b && took-m > grown {
 			worst, grown, median, bound, runs = s, took-m, m, b, n
 		}
 	}
@@ -252,7 +253,7 @@ func (c *comparison) bound(now *diag.Fact, s sample) (median, bound diag.Millis,
 			took = append(took, s.of(f))
 		}
 	}
-	if len(took) < LeastRuns {
+	if len(took) < leastRuns {
 		return 0, 0, len(took)
 	}
 	slices.Sort(took)

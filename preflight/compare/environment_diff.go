@@ -92,9 +92,9 @@ func CompareElsewhere(here, there *diag.Report) *EnvironmentDiff {
 			if g := facts[asked]; f != nil && g != nil {
 				of.Fact = asked
 				of.Inputs = slices.Concat(differentInputs(here, there, f, g), differentProfile(here, there),
-					DifferentProperties(f, g, false))
+					differentProperties(f, g, false))
 				if len(of.Inputs) == 0 {
-					of.Inputs = DifferentProperties(f, g, true)
+					of.Inputs = differentProperties(f, g, true)
 				}
 				break
 			}
@@ -164,9 +164,9 @@ func inputText(name string, v any) string {
 	return string(b)
 }
 
-// DifferentProperties returns the properties that both facts have and that differ: those of trust, names and routes, or
+// differentProperties returns the properties that both facts have and that differ: those of trust, names and routes, or
 // with whatever all of them.
-func DifferentProperties(here, there *diag.Fact, whatever bool) []InputDiff {
+func differentProperties(here, there *diag.Fact, whatever bool) []InputDiff {
 	was := map[string]string{}
 	for _, t := range there.Properties() {
 		was[t.Field] = t.Value

@@ -33,7 +33,7 @@ type NotAsked struct {
 }
 
 // NewWatched returns what walks by the plan measure. full is for walks that may change things, as any other walk does.
-func NewWatched(chain *hop.Hops, p diag.Plan, node string, everyMS int64, full bool) *Watched {
+func NewWatched(chain *hop.Chain, p diag.Plan, node string, everyMS int64, full bool) *Watched {
 	w := &Watched{Head: diag.NewHead(KindWatch), NodeID: node, EveryMS: everyMS, Asked: []diag.HopID{},
 		NotAsked: []NotAsked{}}
 	for _, row := range p.Hops {

@@ -15,19 +15,19 @@ type Case struct {
 	Plan    diag.Plan
 	EndedBy diag.EndedBy
 
-	Chain     *Hops
-	stepFacts []*stepFacts // by step number, followed by steps that the chain does not have
+	Chain     *Chain
+	stepFacts []*StepFacts // by step number, followed by steps that the chain does not have
 
 	memos   []any        // what was derived from the facts, by Memo
 	InPlace []*diag.Fact // the facts that with put in the place of a step's own
 
 	CorrelationID string              // of the walk; "" until it has ended
-	Evidence      []diag.EvidenceLine // what the platform recorded under correlationID
+	Evidence      []diag.EvidenceLine // what the platform recorded under CorrelationID
 }
 
 // NewCase indexes facts by the steps of the chain. The facts must not change afterwards.
-func (h *Hops) NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
-	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, Chain: h, stepFacts: make([]*stepFacts, h.steps)}
+func (h *Chain) NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
+	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, Chain: h, stepFacts: make([]*StepFacts, h.steps)}
 	for i := range facts {
 		c.Put(&facts[i])
 	}
@@ -103,7 +103,7 @@ func (c *Case) find(hop diag.HopID, step string) int {
 }
 
 // factsOf returns the facts of a step; nil if nothing was asked.
-func (c *Case) factsOf(hop diag.HopID, step string) *stepFacts {
+func (c *Case) factsOf(hop diag.HopID, step string) *StepFacts {
 	if i := c.find(hop, step); i >= 0 {
 		return c.stepFacts[i]
 	}
@@ -111,7 +111,7 @@ func (c *Case) factsOf(hop diag.HopID, step string) *stepFacts {
 }
 
 // StepFactsByID returns the facts of the step with this fact id; nil if nothing was asked.
-func (c *Case) StepFactsByID(id string) *stepFacts {
+func (c *Case) StepFactsByID(id string) *StepFacts {
 	hop, step, _ := strings.Cut(id, "/")
 	return c.factsOf(diag.HopID(hop), step)
 }
@@ -149,8 +149,8 @@ func (c *Case) Size() (n int) {
 }
 
 // AllStepFacts yields the facts of all steps, in no order.
-func (c *Case) AllStepFacts() iter.Seq[*stepFacts] {
-	return func(yield func(*stepFacts) bool) {
+func (c *Case) AllStepFacts() iter.Seq[*StepFacts] {
+	return func(yield func(*StepFacts) bool) {
 		for _, q := range c.stepFacts {
 			if q != nil && !yield(q) {
 				return
@@ -173,7 +173,7 @@ func (c *Case) All() iter.Seq[*diag.Fact] {
 }
 
 // CaseOf returns the case of a finished report.
-func (h *Hops) CaseOf(r *diag.Report) *Case {
+func (h *Chain) CaseOf(r *diag.Report) *Case {
 	c := h.NewCase(r.Subject, r.Plan, r.Run.EndedBy, r.Facts)
 	c.CorrelationID, c.Evidence = r.Run.CorrelationID, r.Evidence
 	return c
@@ -226,7 +226,7 @@ func (c *Case) LostOnTheWay() *diag.Fact {
 	return first
 }
 
-// Field returns a field that a step extracted from an HTTP answer; see fieldOf.
+// Field returns a field that a step extracted from an HTTP answer; see FieldOf.
 func (c *Case) Field(hop diag.HopID, step, name string) string {
 	return FieldOf(c.Fact(hop, step), name)
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Hops is a chain: hops in their order, whose steps are numbered. It never changes.
-type Hops struct {
+// Chain is a chain: hops in their order, whose steps are numbered. It never changes.
+type Chain struct {
 	list  []Hop
 	index map[diag.HopID]int // in list
 	steps int                // number of steps
 }
 
 // List returns the hops in their order. Callers must not modify them.
-func (h *Hops) List() []Hop { return h.list }
+func (h *Chain) List() []Hop { return h.list }
 
-// NewHops returns the chain of these hops.
-func NewHops(list []Hop) *Hops {
-	h := &Hops{list: list, index: map[diag.HopID]int{}}
+// NewChain returns the chain of these hops.
+func NewChain(list []Hop) *Chain {
+	h := &Chain{list: list, index: map[diag.HopID]int{}}
 	for i := range h.list {
 		hop := &h.list[i]
 		h.index[hop.ID] = i
@@ -33,7 +33,7 @@ func NewHops(list []Hop) *Hops {
 }
 
 // step returns a step of the chain, and its hop; nil if the chain does not have it.
-func (h *Hops) step(id diag.HopID, name string) (*Hop, *Step) {
+func (h *Chain) step(id diag.HopID, name string) (*Hop, *Step) {
 	i, known := h.index[id]
 	if !known {
 		return nil, nil

@@ -20,7 +20,7 @@ type Env struct {
 	Known         *diag.Secrets // every answer is cleaned of them; nil: those of Secrets
 	// Scrub removes secrets from an error text of the platform; if it is nil, such texts are dropped.
 	Scrub  func(string) string
-	Hops   *Hops  // the chain to walk; nil: the built-in one
+	Hops   *Chain // the chain to walk; nil: the built-in one
 	NodeCA string // PEM text of Profile.Trust.NodeCA, for counter-probes with the active bundle
 	// ReadOnly leaves out the test writes to the node's disks. ReusesVantage: earlier walks have used the node's
 	// vantage, so requests make new connections, and each walk measures every phase.
@@ -43,10 +43,10 @@ func (e *Env) vars() map[string]string {
 	}
 }
 
-// PathURL returns the URL of a request to the platform, and is the only function that does: base and the named path, filled
-// with this walk's ids and more. It is "" if the profile has no such base or the platform no such path: then nothing
-// may be sent. A session's id comes only from more: --session-id names the session of a failing request, not this
-// walk's.
+// PathURL returns the URL of a request to the platform, and is the only function that does: base and the named path,
+// filled with this walk's ids and more. It is "" if the profile has no such base or the platform no such path: then
+// nothing may be sent. A session's id comes only from more: --session-id names the session of a failing request, not
+// this walk's.
 func (e *Env) PathURL(base, path string, more map[string]string) string {
 	v := e.vars()
 	maps.Copy(v, more)

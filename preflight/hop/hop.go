@@ -1,11 +1,5 @@
-// Package preflight walks the hop chain from the control plane to a tenant's shell, and decides which hop failed
-// first, which one is to blame, and why.
-//
-// A hop is made of pure functions: each step asks (requests out) and the hop judges (facts in, findings out). The
-// only code that touches a network or a host is a Vantage. So a walk is "send, collect, judge", a replay is "judge
-// again", and no test of a judgement needs a network. Callers are ops and its callers.
-//
-// More than 25 files: each hop has its own.
+// Package hop has the types of a chain: a hop with its steps, the plan of a walk, what a step may ask with, and a case:
+// the facts of one walk, by step. It knows no hop of the built-in chain.
 package hop
 
 import (
@@ -44,7 +38,7 @@ type Hop struct {
 	Allocation bool // about one allocation: skipped without one
 
 	ExplainedBy []diag.HopID // hops whose failure makes a failure here a symptom; applied transitively
-	// hops whose missing answer explains a failure here, unless it is the hop's own fault; see platformReads, ownFault
+	// hops whose missing answer explains a failure here, unless it is the hop's own fault; see PlatformReads, OwnFault
 	Behind []diag.HopID
 	// hops whose failure may have the same cause, by which the judge tells causes apart: --only walks them as well
 	Reads    []diag.HopID

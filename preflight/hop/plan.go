@@ -62,7 +62,7 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 const SudoWords = " sudo -n"
 
 // A report is untrusted input, and its commands are printed for pasting. Only lines of the forms that NewPlan's callers
-// and sshCommand make are printed, and only with words that have no shell syntax and do not begin with a dash.
+// and SSHCommand make are printed, and only with words that have no shell syntax and do not begin with a dash.
 const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
@@ -127,9 +127,9 @@ func SSHCommand(c profile.SSH, host string) string {
 }
 
 // NewPlan plans a walk: its steps, vantages and budgets. It is pure: the same profile, subject and options give the
-// same plan. Hops of Only bring others, see withNeeds. A step that depends on one that is left out is left out as
+// same plan. Hops of Only bring others, see WithNeeds. A step that depends on one that is left out is left out as
 // well, with the reason, and so is one that this platform does not support.
-func (h *Hops) NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
+func (h *Chain) NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	plan := diag.Plan{Profile: p.Name, InsecureHTTP: p.InsecureHTTP, Policy: map[string]int64{}}
 	for key := range profile.DefaultPolicy() {
 		plan.Policy[key] = p.PolicyValue(key)
@@ -144,7 +144,7 @@ func (h *Hops) NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.
 }
 
 // Reaches reports whether a walk by the plan uses a vantage: the hop that opens it is not left out.
-func (h *Hops) Reaches(p diag.Plan, vantage string) bool {
+func (h *Chain) Reaches(p diag.Plan, vantage string) bool {
 	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
 		return row.Skip == "" && In(h.list, row.ID).Opens == vantage
 	})
@@ -196,7 +196,7 @@ func Budget(p profile.Profile, h *Hop) time.Duration {
 }
 
 // Check returns names as hop ids; the error for a name that is not in the chain has the flag.
-func (h *Hops) Check(flag string, names []string) ([]diag.HopID, error) {
+func (h *Chain) Check(flag string, names []string) ([]diag.HopID, error) {
 	var ids []diag.HopID
 	for _, n := range names {
 		if Position(h.list, diag.HopID(n)) == len(h.list) {
@@ -221,14 +221,14 @@ func (h *Hop) AboutNode() bool {
 }
 
 // WantsNode reports whether the plan is about the node: --only and --skip did not leave out every hop that is.
-func (h *Hops) WantsNode(p diag.Plan) bool {
+func (h *Chain) WantsNode(p diag.Plan) bool {
 	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
 		return In(h.list, row.ID).AboutNode() && !OptedOut(&row)
 	})
 }
 
 // AsksNode reports whether a walk by the plan measures the node, or asks the platform about it.
-func (h *Hops) AsksNode(p diag.Plan) bool {
+func (h *Chain) AsksNode(p diag.Plan) bool {
 	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool {
 		return In(h.list, row.ID).AboutNode() && row.Skip == ""
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// stepFacts holds all facts of one step: its own, and those of its counter-probes and repeats.
-type stepFacts struct {
+// StepFacts holds all facts of one step: its own, and those of its counter-probes and repeats.
+type StepFacts struct {
 	step   string         // HOP/STEP
 	main   *diag.Fact     // the step's own fact; nil if the step did not run
 	own    *diag.Fact     // main if it is conclusive, else nil
@@ -20,8 +20,8 @@ type stepFacts struct {
 	one    [1]Run         // backing array of runs: most steps have a single run
 }
 
-func newStepFacts(step string) *stepFacts {
-	q := &stepFacts{step: step}
+func newStepFacts(step string) *StepFacts {
+	q := &StepFacts{step: step}
 	q.Runs = q.one[:0]
 	return q
 }
@@ -43,7 +43,7 @@ func (r Run) conclusive() bool {
 }
 
 // put adds r, replacing a run of the same request, number and fact id.
-func (q *stepFacts) put(r Run) {
+func (q *StepFacts) put(r Run) {
 	q.family = nil
 	i, known := slices.BinarySearchFunc(q.Runs, r, Run.compare)
 	if known {
@@ -53,7 +53,7 @@ func (q *stepFacts) put(r Run) {
 	q.Runs = slices.Insert(q.Runs, i, r)
 }
 
-func (q *stepFacts) fact(id string) *diag.Fact {
+func (q *StepFacts) fact(id string) *diag.Fact {
 	for _, r := range q.Runs {
 		if r.Fact.ID == id {
 			return r.Fact
@@ -151,7 +151,7 @@ func (c *Case) Counter(hop diag.HopID, step, name string) *diag.Fact {
 }
 
 // question returns the request of runs, which share one name, with the conclusive runs only; nil if there are none.
-func (q *stepFacts) question(runs []Run) *RequestRuns {
+func (q *StepFacts) question(runs []Run) *RequestRuns {
 	i := slices.IndexFunc(q.family, func(a *RequestRuns) bool { return a.name == runs[0].Name })
 	if i >= 0 {
 		return q.family[i]

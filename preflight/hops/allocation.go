@@ -38,7 +38,8 @@ func allocationBinding() hop.Hop {
 		Steps: []hop.Step{read, world.AllocationAfter(read)},
 		Judge: judgeAllocation,
 		Pass: func(c *hop.Case) string {
-			return fmt.Sprintf("%s is active on %s", c.Subject.AllocationID, c.Field(id, hop.StepAllocation, "allocation.node_id"))
+			return fmt.Sprintf("%s is active on %s", c.Subject.AllocationID, c.Field(id, hop.StepAllocation,
+				"allocation.node_id"))
 		},
 	}
 }
@@ -51,7 +52,8 @@ func judgeAllocation(c *hop.Case) []diag.Finding {
 	state, node := world.AllocationField(c, "allocation.state"), world.AllocationField(c, "allocation.node_id")
 	switch {
 	case reading.NotKnown(f):
-		out := reading.Undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", reading.Where(f), c.Subject.AllocationID)
+		out := reading.Undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", reading.Where(f),
+			c.Subject.AllocationID)
 		if !world.NodeUnknown(c) { // else the finding about the unknown node matters more
 			out.Signal = diag.SigAllocationUnknown
 		}

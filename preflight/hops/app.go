@@ -22,7 +22,8 @@ const (
 // appRuntimeLiveness: does the workload itself run on the node, and does its port answer there?
 func appRuntimeLiveness() hop.Hop {
 	id := diag.HopAppRuntimeLiveness
-	needs, after := []diag.HopID{diag.HopNodeOpsAccess}, []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)}
+	needs, after := []diag.HopID{diag.HopNodeOpsAccess}, []string{hop.FactID(diag.HopAllocationBinding,
+		hop.StepAllocation)}
 	return hop.Hop{
 		ID: id, Budget: 6 * time.Second, OfWorkload: true,
 		Steps: []hop.Step{
@@ -51,7 +52,8 @@ func appRuntimeLiveness() hop.Hop {
 				},
 				Excused: func(c *hop.Case, _ *diag.Fact) bool {
 					unit := c.Fact(id, hop.StepUnit)
-					return unit.Passed() && (world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed())
+					return unit.Passed() && (world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute,
+						hop.StepRoute).Passed())
 				},
 			},
 		},
@@ -87,14 +89,16 @@ func judgeWorkload(c *hop.Case) []diag.Finding {
 		return []diag.Finding{world.Starting(unit)}
 	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed ||
 		unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
-		return []diag.Finding{reading.Fail(diag.SigAppStopped, unit, "the workload %s does not run: %s%s", unit.Request.Target,
+		return []diag.Finding{reading.Fail(diag.SigAppStopped, unit, "the workload %s does not run: %s%s",
+			unit.Request.Target,
 			reading.Saw(unit), world.HeldByOther(c))}
 	case port != nil && !port.Passed() && unit.Passed() &&
 		(world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed()):
 		return []diag.Finding{reading.Warn("", port, "the workload's port %s does not answer at 127.0.0.1, but the "+
 			"workload is served by %s", world.AppPort(c), servedBy(c, unit))}
 	case port != nil && !port.Passed():
-		out := reading.Fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s", world.AppPort(c), reading.Saw(port))
+		out := reading.Fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s",
+			world.AppPort(c), reading.Saw(port))
 		if unit.Passed() && world.ListensApart(unit) {
 			out.Text += fmt.Sprintf("; %s runs in its own network namespace", unit.Request.Target)
 		}
@@ -104,7 +108,8 @@ func judgeWorkload(c *hop.Case) []diag.Finding {
 	case unit == nil:
 		return nil // whether it runs was not measured
 	}
-	f, seen := c.Fact(diag.HopAllocationBinding, hop.StepAllocation), world.AllocationField(c, "allocation.app_last_observed_at")
+	f, seen := c.Fact(diag.HopAllocationBinding, hop.StepAllocation), world.AllocationField(c,
+		"allocation.app_last_observed_at")
 	healthy, err := strconv.ParseBool(world.AllocationField(c, "allocation.app_credential_healthy"))
 	if f != nil && err == nil && !healthy {
 		return []diag.Finding{reading.Fail(diag.SigAppCredentialFailing, f,
@@ -137,7 +142,7 @@ func platformTime(c *hop.Case, f *diag.Fact) time.Time {
 	return f.At.Time
 }
 
-// guessedUnit reports whether the platform does not name the workload's unit, so that appUnit is only the convention.
+// guessedUnit reports whether the platform does not name the workload's unit, so that AppUnit is only the convention.
 func guessedUnit(c *hop.Case) bool { return world.AllocationField(c, "allocation.app_unit") == "" }
 
 // servedBy describes where a workload answers that does not answer at the loopback address.
@@ -145,5 +150,6 @@ func servedBy(c *hop.Case, unit *diag.Fact) string {
 	if world.ListensAt(unit, world.AppPort(c)) {
 		return "a listener at " + strings.Join(unit.Unit.Listening, ", ")
 	}
-	return fmt.Sprintf("the product URL, which answers HTTP %d", reading.Status(c.Fact(diag.HopAppUserRoute, hop.StepRoute)))
+	return fmt.Sprintf("the product URL, which answers HTTP %d", reading.Status(c.Fact(diag.HopAppUserRoute,
+		hop.StepRoute)))
 }

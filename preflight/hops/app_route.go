@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	StepUpgrade  = "upgrade"
-	StepHeaders  = "headers"
-	StepEndpoint = "endpoint"
+	stepUpgrade  = "upgrade"
+	stepHeaders  = "headers"
+	stepEndpoint = "endpoint"
 
-	FieldHeaderNames = "app.header_names"
+	fieldHeaderNames = "app.header_names"
 )
 
 // AppUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that
 // the edge adds are probed only if the platform or the profile declares them. If the route fails behind its edge, a
 // probe of the workload's endpoint from the platform's host, which has the proxy, shows on which side of the proxy the
 // fault is.
-func AppUserRoute() hop.Hop {
+func appUserRoute() hop.Hop {
 	id := diag.HopAppUserRoute
 	return hop.Hop{
 		ID: id, Budget: 7 * time.Second, OfWorkload: true,
@@ -43,11 +43,12 @@ func AppUserRoute() hop.Hop {
 			return append(reading.Plainly(failing), other...)
 		},
 		Pass: func(c *hop.Case) string {
-			text := fmt.Sprintf("%s answers %d", reading.Where(c.Fact(id, hop.StepRoute)), reading.Status(c.Fact(id, hop.StepRoute)))
-			if c.Fact(id, StepUpgrade).Passed() {
+			text := fmt.Sprintf("%s answers %d", reading.Where(c.Fact(id, hop.StepRoute)), reading.Status(c.Fact(id,
+				hop.StepRoute)))
+			if c.Fact(id, stepUpgrade).Passed() {
 				text += ", takes a WebSocket"
 			}
-			if f := c.Fact(id, StepHeaders); f.Passed() {
+			if f := c.Fact(id, stepHeaders); f.Passed() {
 				text += ", and has the edge's headers: " + strings.Join(injected(c), ", ")
 			}
 			return text
@@ -60,14 +61,16 @@ func appRouteSteps() []hop.Step {
 	return []hop.Step{
 		{
 			Name: hop.StepRoute, From: hop.Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
-			After: []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)}, Fields: []string{"allocation.app_product_url"},
+			After:  []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
+			Fields: []string{"allocation.app_product_url"},
 			When: func(c *hop.Case) string {
-				return world.ReasonIfEmpty(world.AllocationField(c, "allocation.app_product_url"), "the allocation has no product URL")
+				return world.ReasonIfEmpty(world.AllocationField(c, "allocation.app_product_url"),
+					"the allocation has no product URL")
 			},
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
 		},
 		{
-			Name: StepUpgrade, From: hop.Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+			Name: stepUpgrade, From: hop.Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
 			NotGiven: func(p *profile.Profile) string {
 				return world.ReasonIfEmpty(p.App.Websocket+p.Mapping.Field(hop.FieldWebsocket),
 					"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
@@ -82,8 +85,8 @@ func appRouteSteps() []hop.Step {
 			},
 		},
 		{
-			Name: StepHeaders, From: hop.Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
-			Fields: []string{FieldHeaderNames},
+			Name: stepHeaders, From: hop.Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
+			Fields: []string{fieldHeaderNames},
 			NotGiven: func(p *profile.Profile) string {
 				if p.App.HeadersPath != "" && len(p.App.InjectedHeaders) > 0 {
 					return ""
@@ -92,12 +95,12 @@ func appRouteSteps() []hop.Step {
 			},
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request {
 				req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
-				req.Extract = e.Profile.Mapping.Extract(FieldHeaderNames)
+				req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)
 				return req
 			},
 		},
 		{
-			Name: StepEndpoint, From: hop.Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
+			Name: stepEndpoint, From: hop.Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
 			Fields: []string{"allocation.app_endpoint"}, Unless: whyNoEndpointProbe,
 			Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpTCP, Target: world.AppEndpoint(c), View: diag.ViewHost}
@@ -188,7 +191,8 @@ func judgeAppRoute(c *hop.Case) []diag.Finding {
 
 func routeFails(c *hop.Case, f *diag.Fact) diag.Finding {
 	if loginFirst(f) {
-		return reading.Undecided(f, "the edge or the workload asks for a login at %s, and %s, so nothing behind the login was tested",
+		return reading.Undecided(f,
+			"the edge or the workload asks for a login at %s, and %s, so nothing behind the login was tested",
 			reading.Where(f), reading.CookieOf(f))
 	}
 	// not an edge's own page: the workload may answer so
@@ -207,7 +211,7 @@ func routeFails(c *hop.Case, f *diag.Fact) diag.Finding {
 	if !out.Direct && world.SSHSilent(c) {
 		out.Culprit = world.CulpritSilentNode
 	}
-	switch e := c.Fact(diag.HopAppUserRoute, StepEndpoint); {
+	switch e := c.Fact(diag.HopAppUserRoute, stepEndpoint); {
 	case e == nil || out.Direct:
 	case e.Passed():
 		out.Text += fmt.Sprintf("; the workload's endpoint %s answers the platform's host", e.Request.Target)
@@ -232,19 +236,22 @@ func loginFirst(f *diag.Fact) bool { return f.Failure == diag.HTTPEdgeAuth }
 
 // judgeUpgrade judges the WebSocket upgrade, which a product URL that answers a plain request may still refuse.
 func judgeUpgrade(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopAppUserRoute, StepUpgrade)
+	f := c.Fact(diag.HopAppUserRoute, stepUpgrade)
 	if f == nil || f.Passed() {
 		return nil
 	}
 	var out diag.Finding
 	switch {
 	case loginFirst(f):
-		out = reading.Undecided(f, "the edge or the workload asks for a login before the WebSocket upgrade, and %s", reading.CookieOf(f))
+		out = reading.Undecided(f, "the edge or the workload asks for a login before the WebSocket upgrade, and %s",
+			reading.CookieOf(f))
 	case reading.Status(f)/100 == 3: // often a login's
-		out = reading.Undecided(f, "%s sends the WebSocket upgrade elsewhere, so nothing behind it was tested: %s", reading.Where(f), reading.Saw(f))
+		out = reading.Undecided(f, "%s sends the WebSocket upgrade elsewhere, so nothing behind it was tested: %s",
+			reading.Where(f), reading.Saw(f))
 	default:
 		out = reading.Fail(diag.SigAppRouteFailed, f, "%s answers HTTP %d, and refuses the WebSocket upgrade of %s: %s",
-			reading.Where(f), reading.Status(c.Fact(diag.HopAppUserRoute, hop.StepRoute)), hop.PathOf(reading.Target(f)), reading.Saw(f))
+			reading.Where(f), reading.Status(c.Fact(diag.HopAppUserRoute, hop.StepRoute)), hop.PathOf(reading.Target(f)),
+			reading.Saw(f))
 		world.SayHolder(c, &out)
 	}
 	return &out
@@ -252,7 +259,7 @@ func judgeUpgrade(c *hop.Case) *diag.Finding {
 
 // judgeHeaders compares the headers that the workload received with those that the edge must add.
 func judgeHeaders(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopAppUserRoute, StepHeaders)
+	f := c.Fact(diag.HopAppUserRoute, stepHeaders)
 	if f == nil {
 		return nil
 	}
@@ -260,15 +267,16 @@ func judgeHeaders(c *hop.Case) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case loginFirst(f):
-		out = reading.Undecided(f, "the edge or the workload asks for a login, and %s: an edge injects headers only after that",
+		out = reading.Undecided(f,
+			"the edge or the workload asks for a login, and %s: an edge injects headers only after that",
 			reading.CookieOf(f))
 		return &out
 	case !f.Passed():
 		out = reading.Undecided(f, "the headers that the workload receives could not be read: %s", reading.Saw(f))
 		return &out
-	case bounded.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, StepHeaders, FieldHeaderNames)), &got,
+	case bounded.Unmarshal([]byte(c.Field(diag.HopAppUserRoute, stepHeaders, fieldHeaderNames)), &got,
 		bounded.Answer()) != nil:
-		out = reading.Unmapped(f, "the answer lists no header names (%s)", FieldHeaderNames)
+		out = reading.Unmapped(f, "the answer lists no header names (%s)", fieldHeaderNames)
 		return &out
 	}
 	missing := slices.DeleteFunc(injected(c), func(want string) bool {
@@ -277,7 +285,8 @@ func judgeHeaders(c *hop.Case) *diag.Finding {
 	if len(missing) == 0 {
 		return nil
 	}
-	out = reading.Fail(diag.SigAppRouteFailed, f, "%s answers, and the workload received no %s, which the edge has to inject",
+	out = reading.Fail(diag.SigAppRouteFailed, f,
+		"%s answers, and the workload received no %s, which the edge has to inject",
 		reading.Where(f), strings.Join(missing, ", "))
 	return &out
 }

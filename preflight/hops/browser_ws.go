@@ -62,10 +62,12 @@ func judgeSession(c *hop.Case) []diag.Finding {
 		return world.ByDecision(f, w)
 	}
 	if c.Fact(diag.HopTerminalTokenMint, hop.StepMint) == nil {
-		return []diag.Finding{reading.Undecided(f, "no session was minted in this walk, so a refusal proves nothing: %s", reading.Saw(f))}
+		return []diag.Finding{reading.Undecided(f, "no session was minted in this walk, so a refusal proves nothing: %s",
+			reading.Saw(f))}
 	}
 	if f.Failure == diag.HTTPEdgeAuth {
-		return []diag.Finding{reading.Undecided(f, "the edge asks for a login, and %s, so nothing behind the login was tested",
+		return []diag.Finding{reading.Undecided(f,
+			"the edge asks for a login, and %s, so nothing behind the login was tested",
 			reading.CookieOf(f))}
 	}
 	if denial, ok := strings.CutPrefix(reading.Code(f), "node_"); ok && reading.PlatformCode(f) && !reading.Upgraded(f) {
@@ -88,8 +90,9 @@ func judgeSession(c *hop.Case) []diag.Finding {
 // deniedTerminal is the finding of a terminal that the gateway refuses because of the node's identity.
 func deniedTerminal(c *hop.Case, f *diag.Fact, denial string) diag.Finding {
 	if why := world.LetIn(c, f); why != "" {
-		out := reading.Fail(diag.SigUpgradeFailed, f, "the gateway refuses a terminal: %s; %s, so whether the platform denies this "+
-			"node is not known", reading.Saw(f), why)
+		out := reading.Fail(diag.SigUpgradeFailed, f,
+			"the gateway refuses a terminal: %s; %s, so whether the platform denies this "+
+				"node is not known", reading.Saw(f), why)
 		out.Direct = true
 		return out
 	}
@@ -144,8 +147,9 @@ func noShellState(c *hop.Case, f *diag.Fact) diag.Finding {
 		out.Direct = true
 		return out
 	case f.Failure == diag.WSClosed && world.BrowserNeverReachedGateway(c):
-		out := reading.Fail(diag.SigUpgradeFailed, f, "the upgrade was answered, and the session was closed without a message: "+
-			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
+		out := reading.Fail(diag.SigUpgradeFailed, f,
+			"the upgrade was answered, and the session was closed without a message: "+
+				"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
 		world.Claim(c, &out, world.ClaimTookUpgrade)
 		out.Direct, out.Culprit, out.Side = true, world.CulpritEdgeTook, diag.SideEdge
 		return out
@@ -153,13 +157,15 @@ func noShellState(c *hop.Case, f *diag.Fact) diag.Finding {
 		return reading.Fail(diag.SigUpgradeFailed, f, "the gateway closed the session without a message: "+
 			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
 	}
-	out := reading.Fail(diag.SigConnectingStuck, f, "accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
+	out := reading.Fail(diag.SigConnectingStuck, f,
+		"accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
 		f.DurationMS)
 	switch {
 	case world.BrowserNeverReachedGateway(c):
 		world.Claim(c, &out, world.ClaimTookUpgrade)
 		out.Direct, out.Culprit, out.Side = true, world.CulpritEdgeTook, diag.SideEdge
-	case world.StreamCame(c) && (world.ShellReady(c) || world.SessionField(c, "session.task_error_code") != "") && reading.PongCame(f):
+	case world.StreamCame(c) && (world.ShellReady(c) || world.SessionField(c, "session.task_error_code") != "") &&
+		reading.PongCame(f):
 		world.Claim(c, &out, world.ClaimKeptSilent)
 		out.Direct = true
 	}

@@ -1,3 +1,5 @@
+// Package hops has the built-in chain. A file is one hop, with what it asks and how it judges, and knows no other hop;
+// shared.go has the requests that two hops send.
 package hops
 
 import (
@@ -5,15 +7,19 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // BuiltIn returns the chain of a walk that brings no hops of its own.
-func BuiltIn() *hop.Hops { return builtIn() }
+func BuiltIn() *hop.Chain { return builtIn() }
 
-var builtIn = sync.OnceValue(func() *hop.Hops { return WithOwn() })
+var builtIn = sync.OnceValue(func() *hop.Chain { return WithOwn() })
 
 // WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
-func WithOwn(own ...hop.Hop) *hop.Hops { return hop.NewHops(append(withMeanings(newChain()), own...)) }
+func WithOwn(own ...hop.Hop) *hop.Chain {
+	return hop.NewChain(append(withMeanings(newChain()), own...))
+}
 
 // withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
 func withMeanings(chain []hop.Hop) []hop.Hop {
@@ -28,13 +34,13 @@ func withMeanings(chain []hop.Hop) []hop.Hop {
 // newChain returns the built-in hops. A new one is one file, its test, and one line here.
 func newChain() []hop.Hop {
 	return []hop.Hop{
-		ControlPlaneAccess(),
+		controlPlaneAccess(),
 		allocationBinding(),
 		nodeHeartbeat(),
 		nodeOpsAccess(),
-		NodeReadiness(),
+		nodeReadiness(),
 		nodeRuntimeAPI(),
-		NodeRecoveryStatus(),
+		nodeRecoveryStatus(),
 		nodeTaskRoundtrip(),
 		terminalTokenMint(),
 		terminalPublicRoute(),
@@ -44,7 +50,25 @@ func newChain() []hop.Hop {
 		gatewayNodeStream(),
 		terminalStartup(),
 		appRuntimeLiveness(),
-		AppUserRoute(),
+		appUserRoute(),
 		gpuHealth(),
 	}
+}
+
+// GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
+func GPUsOf(r *diag.Report) *reading.GPUAdmission {
+	c := BuiltIn().CaseOf(r)
+	if a := reading.AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, hop.StepAdmission)); a != nil {
+		return a
+	}
+	return world.AdmissionIn(c)
+}
+
+// ReadModel returns the platform's fields of the node, as a walk last read them; nil if it did not read them.
+func ReadModel(r *diag.Report) map[string]string {
+	f := world.LastRead(BuiltIn().CaseOf(r))
+	if f == nil || f.HTTP == nil {
+		return nil
+	}
+	return f.HTTP.Fields
 }

@@ -13,11 +13,12 @@ import (
 )
 
 // ControlPlaneAccess: can the operator reach the API, and is the operator let in?
-func ControlPlaneAccess() hop.Hop {
+func controlPlaneAccess() hop.Hop {
 	id := diag.HopControlPlaneAccess
 	return hop.Hop{
 		ID: id, Budget: 8 * time.Second,
-		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: "", Request: "the operator's request to the API"},
+		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: "",
+			Request: "the operator's request to the API"},
 		NotOfNode: func(c *hop.Case) bool { // only this operator is known to be cut off
 			wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
 			return reading.Admitted(wait) || (wait == nil && c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach) == nil)
@@ -81,20 +82,25 @@ func judgeControlPlane(c *hop.Case) []diag.Finding {
 	h, a := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz), c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
 	switch {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
-		return []diag.Finding{reading.Undecided(h, "the edge at %s asks for a login in place of the API: nothing of the API was seen",
+		return []diag.Finding{reading.Undecided(h,
+			"the edge at %s asks for a login in place of the API: nothing of the API was seen",
 			reading.Where(h))}
-	case h != nil && !reading.Good(h) && reading.ReachedServer(h) && accepted(a): // the API works, its health page does not
+	// the API works, its health page does not
+	case h != nil && !reading.Good(h) && reading.ReachedServer(h) && accepted(a):
 		if world.DeniesAccess(h) {
 			return nil
 		}
 		return []diag.Finding{reading.Warn("", h,
 			"the health page at %s fails (%s), but the API accepts this operator's token; "+
-				"if the platform has another health page, or none, set mapping.paths.healthz to it, or to \"-\"", reading.Where(h), reading.Saw(h))}
+				"if the platform has another health page, or none, set mapping.paths.healthz to it, or to \"-\"",
+			reading.Where(h), reading.Saw(h))}
 	case world.DeniesAccess(h) && reading.ForeignPage(h):
-		return []diag.Finding{reading.Undecided(h, "%s in place of the API's health page: nothing of the API was seen", world.PageFrom(h))}
+		return []diag.Finding{reading.Undecided(h, "%s in place of the API's health page: nothing of the API was seen",
+			world.PageFrom(h))}
 	case world.DeniesAccess(h) && a != nil && world.OperatorGetsSame(c, h):
-		out := reading.Undecided(h, "the API at %s, or what is in front of it, answers with and without the operator's token as it "+
-			"answers its health page: %s; nothing of the API was seen", reading.Where(h), reading.Saw(h))
+		out := reading.Undecided(h,
+			"the API at %s, or what is in front of it, answers with and without the operator's token as it "+
+				"answers its health page: %s; nothing of the API was seen", reading.Where(h), reading.Saw(h))
 		out.Lack = diag.LackPlatform
 		return []diag.Finding{out}
 	case world.DeniesAccess(h):
@@ -106,12 +112,14 @@ func judgeControlPlane(c *hop.Case) []diag.Finding {
 	case a == nil:
 		return nil
 	case reading.Status(a) == 403 && reading.ForeignPage(a):
-		return []diag.Finding{reading.Undecided(a, "%s in place of the API's: whether the API takes the operator's token was not "+
-			"seen", world.PageFrom(a))}
+		return []diag.Finding{reading.Undecided(a,
+			"%s in place of the API's: whether the API takes the operator's token was not "+
+				"seen", world.PageFrom(a))}
 	case a.Failure == diag.HTTPEdgeAuth: // a 401 with a page, too
 		return []diag.Finding{reading.Undecided(a, "the edge at %s asks for a login in place of the API", reading.Where(a))}
 	case (reading.Status(a) == 401 || reading.Status(a) == 403) && world.PassedOnce(c, a):
-		out := reading.Fail(diag.SigControlPlaneUnreachable, a, "the API refuses the operator's token only at times: %s", reading.Saw(a))
+		out := reading.Fail(diag.SigControlPlaneUnreachable, a, "the API refuses the operator's token only at times: %s",
+			reading.Saw(a))
 		out.Side = diag.SidePlatform
 		return []diag.Finding{out}
 	case reading.Status(a) == 401 || reading.Status(a) == 403:
@@ -123,7 +131,8 @@ func judgeControlPlane(c *hop.Case) []diag.Finding {
 	case a.Passed(), reading.NoTrustPage(a):
 		return nil
 	}
-	out := reading.Fail(diag.SigControlPlaneUnreachable, a, "the operator's request with the token gets %s from the API: %s",
+	out := reading.Fail(diag.SigControlPlaneUnreachable, a,
+		"the operator's request with the token gets %s from the API: %s",
 		world.Gets(a), reading.Saw(a))
 	if h != nil {
 		out.Text += "; its health page answers"
@@ -144,7 +153,8 @@ func accepted(f *diag.Fact) bool {
 // noAPI is the finding for an API that does not answer the operator, or answers wrongly. The answer locates the
 // fault: HTTP shows that an edge was reached, and an answer to another vantage shows that the platform is up.
 func noAPI(c *hop.Case, f *diag.Fact) diag.Finding {
-	out := reading.Fail(diag.SigControlPlaneUnreachable, f, "the operator gets %s from the API at %s: %s%s", world.Gets(f), reading.Where(f),
+	out := reading.Fail(diag.SigControlPlaneUnreachable, f, "the operator gets %s from the API at %s: %s%s",
+		world.Gets(f), reading.Where(f),
 		reading.Saw(f), world.Presented(f))
 	node := world.NodeHears(c)
 	switch {
@@ -155,14 +165,15 @@ func noAPI(c *hop.Case, f *diag.Fact) diag.Finding {
 			"ingress in place of the API (api_base), or an edge for other clients: %s", reading.Where(f), reading.Saw(f))
 	case world.ResolverAtFault(c, f):
 		out.Side = diag.SideOperator
-	case reading.HasGap(f): // the API answers; see judgeLostAnswer
+	case reading.HasGap(f): // the API answers; see JudgeLostAnswer
 	case reading.GotNoAnswer(f) && reading.FullyAcknowledged(f) && !reading.InPhase(f, "http"):
 		// a slow server, or a path that drops large packets
 		out.Culprit = world.CulpritControlPlane
 	case reading.Status(f) != 0 || reading.InPhase(f, "http"): // name, path and certificate are sound
 		out.Side, out.Culprit = diag.SidePlatform, world.CulpritControlPlane
 		if reading.Status(f) != 0 {
-			out.Text = fmt.Sprintf("the API at %s does not work: its edge, or the API itself, answers %s", reading.Where(f), reading.Saw(f))
+			out.Text = fmt.Sprintf("the API at %s does not work: its edge, or the API itself, answers %s", reading.Where(f),
+				reading.Saw(f))
 		}
 		if node == world.SilentSide {
 			world.Claim(c, &out, world.ClaimPlatformDown)

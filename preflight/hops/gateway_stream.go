@@ -53,7 +53,8 @@ func gatewayNodeStream() hop.Hop {
 			reason := c.Field(row, hop.StepSessionRow, "session.close_reason")
 			terminal := c.Fact(diag.HopNodeTerminalReachability, hop.StepStream)
 			st := c.Field(row, hop.StepSessionRow, "session.task_status")
-			out := reading.Fail(diag.SigOpenWithoutStream, f, "terminal.open is %s, and the gateway saw no stream of the node (%s)",
+			out := reading.Fail(diag.SigOpenWithoutStream, f,
+				"terminal.open is %s, and the gateway saw no stream of the node (%s)",
 				reading.OrUnknown(st), reading.OrUnknown(reason))
 			if terminal != nil && (reading.IsMTLS(terminal.Failure) || reason == "node_stream_mtls") {
 				out.Signal = diag.SigNodeStreamMTLS

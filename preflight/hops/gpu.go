@@ -65,15 +65,6 @@ func gpuHealth() hop.Hop {
 	}
 }
 
-// GPUsOf returns what a walk read about the node's GPUs; nil if it read nothing.
-func GPUsOf(r *diag.Report) *reading.GPUAdmission {
-	c := BuiltIn().CaseOf(r)
-	if a := reading.AdmissionOf(c.Subject.NodeID, c.Fact(diag.HopGPUHealth, hop.StepAdmission)); a != nil {
-		return a
-	}
-	return world.AdmissionIn(c)
-}
-
 // judgeAdmission judges the platform's answer; nil if the GPUs are healthy.
 func judgeAdmission(c *hop.Case, f *diag.Fact) *diag.Finding {
 	a := world.AdmissionIn(c)
@@ -112,7 +103,8 @@ func judgeAdmission(c *hop.Case, f *diag.Fact) *diag.Finding {
 		out = reading.Undecided(f, "the state of the GPUs is not known%s%s", gpuCause(a), refusedPolicy(a))
 		out.Signal = diag.SigGPUUnknown
 	case a.Health == reading.GPUDegraded:
-		out = reading.Warn(diag.SigGPUDegraded, f, "the GPUs are degraded by the policy %s%s%s", reading.OneLine(a.Policy.Name), gpuCause(a),
+		out = reading.Warn(diag.SigGPUDegraded, f, "the GPUs are degraded by the policy %s%s%s",
+			reading.OneLine(a.Policy.Name), gpuCause(a),
 			sampleAge(a))
 	case a.Health == reading.GPUUnhealthy:
 		out = reading.Fail(diag.SigGPUUnhealthy, f, "the GPUs are unhealthy by the policy %s%s%s%s",

@@ -21,7 +21,8 @@ const (
 
 // ReadGPUs returns the request for a node's GPU facts as its agent stores them, with raw events if this tool judges.
 func ReadGPUs(e *hop.Env) diag.Request {
-	return diag.Request{ID: hop.FactID(diag.HopGPUHealth, hop.StepGPUNode), Op: diag.OpGPU, Target: e.Profile.Agent.GPUState,
+	return diag.Request{ID: hop.FactID(diag.HopGPUHealth, hop.StepGPUNode), Op: diag.OpGPU,
+		Target:   e.Profile.Agent.GPUState,
 		Evidence: e.Profile.GPU.Policy != ""}
 }
 
@@ -31,8 +32,9 @@ func JudgeGPUs(e *hop.Env, node *diag.Fact) diag.Request {
 	if e.Profile.GPU.Policy == "" || node == nil || node.GPU == nil || len(node.GPU.Evidence) == 0 {
 		return diag.Request{}
 	}
-	return diag.Request{ID: hop.FactID(diag.HopGPUHealth, hop.StepGPUJudged), Op: diag.OpGPUJudge, Target: e.Profile.GPU.Policy,
-		Since: node.At, Events: node.GPU.Evidence}
+	return diag.Request{ID: hop.FactID(diag.HopGPUHealth, hop.StepGPUJudged), Op: diag.OpGPUJudge,
+		Target: e.Profile.GPU.Policy,
+		Since:  node.At, Events: node.GPU.Evidence}
 }
 
 // gpuNodeSteps read the node's own facts, and judge them if the profile names a policy.
@@ -149,7 +151,8 @@ func gpuFacts(f *diag.Fact) string {
 // nodeDisagrees describes the node's own evidence against a platform that calls its GPUs usable; "" if both agree, or
 // if the platform may not have received the node's facts yet.
 func nodeDisagrees(a *reading.GPUAdmission, f *diag.Fact) string {
-	if !f.Passed() || f.GPU == nil || f.GPU.EarlierBoot || (a.Health != reading.GPUHealthy && a.Health != reading.GPUDegraded) {
+	if !f.Passed() || f.GPU == nil || f.GPU.EarlierBoot || (a.Health != reading.GPUHealthy &&
+		a.Health != reading.GPUDegraded) {
 		return ""
 	}
 	g := f.GPU

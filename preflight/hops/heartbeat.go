@@ -12,8 +12,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// Longer than 300 lines: a hop's requests and its judge are in one file.
-
 // nodeHeartbeat: how old is the last heartbeat that the platform accepted? Its last contact with the agent, by any
 // request, is a separate fact: an agent whose heartbeats are refused may still wait for tasks. A stale heartbeat does
 // not mean a dead workload.
@@ -68,7 +66,8 @@ func judgeHeartbeat(c *hop.Case) []diag.Finding {
 	_, contact := world.ContactAge(c)
 	switch {
 	case world.NodeUnknown(c):
-		out := reading.Undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", reading.Where(f), c.Subject.NodeID, otherNodes(c))
+		out := reading.Undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", reading.Where(f), c.Subject.NodeID,
+			otherNodes(c))
 		out.Signal = diag.SigNodeUnknown
 		return []diag.Finding{out}
 	case world.ReadFromCache(c, f): // it does not show what is recent
@@ -76,8 +75,9 @@ func judgeHeartbeat(c *hop.Case) []diag.Finding {
 		out.Lack = diag.LackPlatform
 		return []diag.Finding{out}
 	case reading.NotKnown(f):
-		return []diag.Finding{reading.Undecided(f, "the platform at %s answers HTTP 404 for the node, but %s: one of several "+
-			"servers may lack it", reading.Where(f), world.NodeKnown(c))}
+		return []diag.Finding{reading.Undecided(f,
+			"the platform at %s answers HTTP 404 for the node, but %s: one of several "+
+				"servers may lack it", reading.Where(f), world.NodeKnown(c))}
 	case !f.Passed():
 		return []diag.Finding{reading.Undecided(f, "the node could not be read: %s%s", reading.Saw(f), world.Signer(f))}
 	case !beat && !contact && reading.Unasked(f, "node.last_seen_at"):
@@ -124,7 +124,8 @@ func judgeAges(c *hop.Case, f *diag.Fact) []diag.Finding {
 		}
 		return []diag.Finding{out}
 	case mark == diag.MarkFail:
-		out := reading.Warn(diag.SigHeartbeatStale, f, "%s; the platform's own checklist says that the heartbeat is not current",
+		out := reading.Warn(diag.SigHeartbeatStale, f,
+			"%s; the platform's own checklist says that the heartbeat is not current",
 			lastHeard(c))
 		out.Reason = diag.ReasonNone // the platform contradicts itself; neither value means unreachable
 		return []diag.Finding{out}
@@ -208,13 +209,4 @@ func otherNodes(c *hop.Case) string {
 		return "; nodes of the profile: " + near
 	}
 	return ""
-}
-
-// ReadModel returns the platform's fields of the node, as a walk last read them; nil if it did not read them.
-func ReadModel(r *diag.Report) map[string]string {
-	f := world.LastRead(BuiltIn().CaseOf(r))
-	if f == nil || f.HTTP == nil {
-		return nil
-	}
-	return f.HTTP.Fields
 }

@@ -25,7 +25,8 @@ func nodeTerminalReachability() hop.Hop {
 			}
 			return ""
 		},
-		Silence: &hop.Silence{Signal: diag.SigNodeStreamTimeout, Side: "", Request: "the node's request to the terminal listener"},
+		Silence: &hop.Silence{Signal: diag.SigNodeStreamTimeout, Side: "",
+			Request: "the node's request to the terminal listener"},
 		Steps: []hop.Step{{
 			Name: hop.StepStream, From: hop.Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
 			BothFamilies: true, Paths: []string{profile.PathNodeTerminal},
@@ -36,7 +37,8 @@ func nodeTerminalReachability() hop.Hop {
 		}},
 		Judge: judgeNodeTerminal,
 		Pass: func(c *hop.Case) string {
-			return fmt.Sprintf("%s accepts this node (%s)", reading.Where(c.Fact(id, hop.StepStream)), answered(c.Fact(id, hop.StepStream)))
+			return fmt.Sprintf("%s accepts this node (%s)", reading.Where(c.Fact(id, hop.StepStream)), answered(c.Fact(id,
+				hop.StepStream)))
 		},
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			if reading.SessionNotFound(failing) {
@@ -44,7 +46,8 @@ func nodeTerminalReachability() hop.Hop {
 			}
 			counters := reading.FromOperator(e, failing, e.Profile.NodeTerminalResolveAddress)
 			vars := map[string]string{"session_id": hop.UnknownSessionID}
-			counters = append(counters, world.OtherListener(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
+			counters = append(counters, world.OtherListener(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait,
+				nil)...)
 			return append(counters, world.ProfileURL(e, failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal, vars)...)
 		},
 	}
@@ -85,7 +88,8 @@ func judgeNodeTerminal(c *hop.Case) []diag.Finding {
 	if out := world.BlockedByNamespace(c, f); out != nil {
 		return []diag.Finding{*out}
 	}
-	if out := world.BlockedByUnit(c, f, world.AgentUnheard(c) || world.StreamMissing(c)); out != nil && (f.Passed() || reading.SessionNotFound(f)) {
+	if out := world.BlockedByUnit(c, f, world.AgentUnheard(c) || world.StreamMissing(c)); out != nil && (f.Passed() ||
+		reading.SessionNotFound(f)) {
 		return []diag.Finding{*out}
 	}
 	want, drifted := c.Expected("node_terminal_url"), streamsElsewhere(c, f)
@@ -106,7 +110,8 @@ func judgeNodeTerminal(c *hop.Case) []diag.Finding {
 		out = reading.Fail(diag.SigTerminalProfileDrift, f, "%s", reading.NoURL(f, "GPUAAS_TERMINAL_API_URL"))
 		out.Culprit = reading.CulpritAgentEnv
 	case drifted:
-		out = reading.Fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s", reading.Where(f),
+		out = reading.Fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s",
+			reading.Where(f),
 			hop.EndpointOf(want), reading.Saw(f))
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
 	default:
@@ -125,24 +130,31 @@ func streamFails(c *hop.Case, f *diag.Fact) (out diag.Finding) {
 		out = reading.Throttled(f, "this node's terminal stream")
 	case world.EdgeWithholds(c, f):
 		out = reading.HeldBack(diag.SigNodeStreamMTLS, f, diag.ReasonTerminalGatewayDown)
-	case (reading.Status(f) == 401 || reading.Status(f) == 403) && reading.PlatformDenies(f) && !reading.Withheld(f) && !world.DeniesNode(c, f):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s, or what is in front of it, refuses the node's stream: HTTP %d %s; %s, so "+
-			"whether the platform denies this node is not known", reading.Where(f), reading.Status(f), reading.Code(f), world.LetIn(c, f))
+	case (reading.Status(f) == 401 || reading.Status(f) == 403) && reading.PlatformDenies(f) && !reading.Withheld(f) &&
+		!world.DeniesNode(c, f):
+		out = reading.Fail(diag.SigNodeStreamMTLS, f,
+			"%s, or what is in front of it, refuses the node's stream: HTTP %d %s; %s, so "+
+				"whether the platform denies this node is not known", reading.Where(f), reading.Status(f), reading.Code(f),
+			world.LetIn(c, f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
 	case (reading.Status(f) == 401 || reading.Status(f) == 403) && !reading.PlatformDenies(f) && !world.BadOwnCert(c):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "HTTP %d comes from the terminal listener at %s, or from what is in front of "+
-			"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", reading.Status(f), reading.Where(f),
+		out = reading.Fail(diag.SigNodeStreamMTLS, f,
+			"HTTP %d comes from the terminal listener at %s, or from what is in front of "+
+				"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", reading.Status(f),
+			reading.Where(f),
 			world.OfNoPlatform(f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
 		if world.OperatorGetsSame(c, f) {
 			out.Culprit = world.CulpritControlPlane
 		}
 	case reading.InPhase(f, "cert"): // its own files: nothing was sent
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "the node has no credential to present to %s: %s", reading.Where(f), reading.Saw(f))
+		out = reading.Fail(diag.SigNodeStreamMTLS, f, "the node has no credential to present to %s: %s", reading.Where(f),
+			reading.Saw(f))
 		out.Culprit = "node file " + f.Request.Cert
 	case reading.IsMTLS(f.Failure), f.Failure == diag.MTLSIngress400, reading.Status(f) == 401, reading.Status(f) == 403,
 		reading.Vague(f) && reading.RefusesCert(f) && world.BadOwnCert(c):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", reading.Where(f), reading.Saw(f))
+		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", reading.Where(f),
+			reading.Saw(f))
 		switch {
 		case world.BadOwnCert(c):
 			out.Culprit = "node file " + f.Request.Cert
@@ -151,16 +163,19 @@ func streamFails(c *hop.Case, f *diag.Fact) (out diag.Finding) {
 		}
 	case reading.Distrusts(f) && !world.Misdirected(c, f):
 		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s: %s%s", reading.Distrust(f), reading.Saw(f), world.Presented(f))
-	case reading.InPhase(f, "dns", "tcp", "tls") || world.Misdirected(c, f) || reading.Status(f) >= 500 || f.Failure == diag.HTTPTimeout ||
+	case reading.InPhase(f, "dns", "tcp", "tls") || world.Misdirected(c, f) || reading.Status(f) >= 500 ||
+		f.Failure == diag.HTTPTimeout ||
 		f.Failure == diag.HTTPNotHTTP ||
 		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:
-		out = reading.Fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", world.Gets(f), reading.Where(f), reading.Saw(f))
+		out = reading.Fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", world.Gets(f), reading.Where(f),
+			reading.Saw(f))
 		out.Side = world.BesidePath(c, f)
 		world.LocateFault(c, f, &out)
 		out.Text += world.ByProvider(c)
 	default:
-		out = reading.Fail(diag.SigNodeStreamTimeout, f, "%s, which the agent streams to, or what is in front of it, answers as no "+
-			"terminal gateway does: %s", reading.Where(f), reading.Saw(f))
+		out = reading.Fail(diag.SigNodeStreamTimeout, f,
+			"%s, which the agent streams to, or what is in front of it, answers as no "+
+				"terminal gateway does: %s", reading.Where(f), reading.Saw(f))
 		out.Side = diag.SideEdge
 	}
 	return out

@@ -41,7 +41,8 @@ func terminalOpenTask() hop.Hop {
 					"session.task_queued_at", "session.task_claimed_at", "session.task_completed_at", "session.task_error_code")
 				// the gateway may notice the end a moment later
 				if req.Extract[world.FieldClosedBy] != "" && (world.EndedUnexplained(c) || world.FellSilent(c)) {
-					req.Poll = &diag.Poll{Field: world.FieldClosedBy, Until: world.Closers[:], EveryMS: world.TaskPollEvery.Milliseconds()}
+					req.Poll = &diag.Poll{Field: world.FieldClosedBy, Until: world.Closers[:],
+						EveryMS: world.TaskPollEvery.Milliseconds()}
 					return req
 				}
 				if req.Extract["session.task_status"] == "" {
@@ -87,12 +88,14 @@ func judgeOpenTask(c *hop.Case) []diag.Finding {
 	case world.CutBefore(c):
 		return []diag.Finding{reading.Undecided(f, "terminal.open is %s, and the session was cut on the browser's side", st)}
 	case st != "expired" && !world.WaitedFor(f):
-		return []diag.Finding{reading.Undecided(f, "terminal.open was %s; its outcome could not be read: %s", st, reading.Saw(f))}
+		return []diag.Finding{reading.Undecided(f, "terminal.open was %s; its outcome could not be read: %s", st,
+			reading.Saw(f))}
 	case open && world.ShellComputed(c):
 		return []diag.Finding{reading.Undecided(f,
 			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
 	case open && reading.Unasked(f, "session.task_claimed_at"):
-		return []diag.Finding{reading.Undecided(f, "terminal.open is %s, and this platform does not report whether it was claimed",
+		return []diag.Finding{reading.Undecided(f,
+			"terminal.open is %s, and this platform does not report whether it was claimed",
 			st)}
 	case open:
 		out := reading.Fail(diag.SigTaskClaimFailed, f, "no agent claimed terminal.open (task is %s)", st)
@@ -119,7 +122,8 @@ func judgeOpenTask(c *hop.Case) []diag.Finding {
 // claimed describes how fast the session's terminal.open was claimed, if the platform reports the times.
 func claimed(c *hop.Case) string {
 	row := diag.HopTerminalOpenTask
-	q, d := c.Time(row, hop.StepSessionRow, "session.task_queued_at"), c.Time(row, hop.StepSessionRow, "session.task_claimed_at")
+	q, d := c.Time(row, hop.StepSessionRow, "session.task_queued_at"), c.Time(row, hop.StepSessionRow,
+		"session.task_claimed_at")
 	if q.IsZero() || d.IsZero() {
 		return "claimed"
 	}

@@ -18,7 +18,8 @@ func terminalPublicRoute() hop.Hop {
 	return hop.Hop{
 		ID: id, Behind: hop.PlatformReads(), Budget: 7 * time.Second,
 		NotGiven: hop.NoTerminalBase,
-		Silence:  &hop.Silence{Signal: diag.SigPublicRouteMissing, Side: "", Request: "the request to the public terminal route"},
+		Silence: &hop.Silence{Signal: diag.SigPublicRouteMissing, Side: "",
+			Request: "the request to the public terminal route"},
 		Steps: []hop.Step{{
 			Name: hop.StepHealthz, From: hop.Operator, NoAPI: true, Timeout: 4 * time.Second, BothFamilies: true,
 			Paths: []string{profile.PathTerminalHealthz},
@@ -34,7 +35,8 @@ func terminalPublicRoute() hop.Hop {
 		}},
 		Judge: judgePublicRoute,
 		Pass: func(c *hop.Case) string {
-			return fmt.Sprintf("%s/healthz answers %d", reading.Where(c.Fact(id, hop.StepHealthz)), reading.Status(c.Fact(id, hop.StepHealthz)))
+			return fmt.Sprintf("%s/healthz answers %d", reading.Where(c.Fact(id, hop.StepHealthz)), reading.Status(c.Fact(id,
+				hop.StepHealthz)))
 		},
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			// If the same edge answers for another name, the route is missing, and not the edge.
@@ -50,12 +52,14 @@ func judgePublicRoute(c *hop.Case) []diag.Finding {
 	case f == nil || (f.Passed() && reading.Good(f)): // not good: a redirect passes, but is not the gateway's answer
 		return nil
 	case world.DeniesAccess(f) && reading.ForeignPage(f):
-		return []diag.Finding{reading.Warn("", f, "%s in place of the gateway's health page, so whether the gateway works was not "+
-			"measured", world.PageFrom(f))}
+		return []diag.Finding{reading.Warn("", f,
+			"%s in place of the gateway's health page, so whether the gateway works was not "+
+				"measured", world.PageFrom(f))}
 	case world.DeniesAccess(f):
 		return []diag.Finding{reading.Warn("", f,
 			"%s answers, but its health page %s, so whether the gateway works was not measured; "+
-				"set mapping.paths.terminal_healthz to a public page, or to \"-\"", reading.Where(f), world.DescribeClosedHealthPage(f))}
+				"set mapping.paths.terminal_healthz to a public page, or to \"-\"", reading.Where(f),
+			world.DescribeClosedHealthPage(f))}
 	case f.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{reading.Undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
 			"login was tested", reading.Where(f), reading.CookieOf(f))}
@@ -64,7 +68,8 @@ func judgePublicRoute(c *hop.Case) []diag.Finding {
 			"accepts a session; if the platform has another health page or none, set "+
 			"mapping.paths.terminal_healthz", reading.Where(f)+hop.PathOf(reading.Target(f)), reading.Saw(f))}
 	}
-	out := reading.Fail(diag.SigPublicRouteMissing, f, "%s %s: %s", reading.Where(f)+hop.PathOf(reading.Target(f)), publicFails(f), reading.Saw(f))
+	out := reading.Fail(diag.SigPublicRouteMissing, f, "%s %s: %s", reading.Where(f)+hop.PathOf(reading.Target(f)),
+		publicFails(f), reading.Saw(f))
 	if s := reading.Status(f); s == 502 || s == 504 { // the edge passes the request on, and gets no answer
 		out.Side = diag.SidePlatform
 	}
@@ -74,7 +79,8 @@ func judgePublicRoute(c *hop.Case) []diag.Finding {
 		case hz.Passed():
 			out.Text += "; the same edge answers for " + reading.Where(hz)
 		case reading.InPhase(f, "tcp") && hz.Failure == f.Failure && reading.InPhase(hz, "tcp"):
-			if out.Culprit = world.CulpritControlPlane; world.NodeHears(c) == world.AnsweredSide { // one edge, which is not reached at all
+			// one edge, which is not reached at all
+			if out.Culprit = world.CulpritControlPlane; world.NodeHears(c) == world.AnsweredSide {
 				out.Culprit = world.CulpritOperatorWay
 			}
 		}

@@ -15,38 +15,42 @@ import (
 // Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
-	StepDisk   = "disk"
-	StepRoot   = "root_disk"
-	StepBinary = "binary"
+	stepDisk   = "disk"
+	stepRoot   = "root_disk"
+	stepBinary = "binary"
 )
 
 // NodeReadiness: does the node have room to write, does the agent run and answer, are its program and the clock right?
-func NodeReadiness() hop.Hop {
+func nodeReadiness() hop.Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}
 	return hop.Hop{
 		ID: id, Budget: 8 * time.Second, Unwatched: "a write on the node's disks",
 		Steps: []hop.Step{
-			{Name: StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
+			{Name: stepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *hop.Env,
+				_ *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
 			}},
-			{Name: StepRoot, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
+			{Name: stepRoot, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: reading.RootFolder, View: diag.ViewHost, Write: e.TestWriteBytes(),
 						Beside: e.Profile.Agent.Record}
 				}},
-			{Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *hop.Case, f *diag.Fact) bool {
+			{Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *hop.Case,
+				f *diag.Fact) bool {
 				return f.Failure == diag.ProcessStopped && world.AnsweredSince(c, f) != ""
 			}, Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 			}},
-			{Name: StepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *hop.Case, f *diag.Fact) bool {
+			{Name: stepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *hop.Case,
+				f *diag.Fact) bool {
 				return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
 			}, Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				a := e.Profile.Agent
 				return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Unit, VersionCommand: a.VersionCommand}
 			}},
-			{Name: hop.StepClock, From: hop.Node, Timeout: 3 * time.Second, Needs: needs, Ask: func(*hop.Env, *hop.Case) diag.Request {
+			{Name: hop.StepClock, From: hop.Node, Timeout: 3 * time.Second, Needs: needs, Ask: func(*hop.Env,
+				*hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpClock}
 			}},
 		},
@@ -65,14 +69,14 @@ func NodeReadiness() hop.Hop {
 
 func passReadiness(c *hop.Case) string {
 	var parts []string
-	if f := c.Fact(diag.HopNodeReadiness, StepDisk); f != nil && f.Disk != nil {
+	if f := c.Fact(diag.HopNodeReadiness, stepDisk); f != nil && f.Disk != nil {
 		text := fmt.Sprintf("disk %d%% used", f.Disk.UsedPercent)
 		if f.Request.Write > 0 {
 			text += " and writable"
 		}
 		parts = append(parts, text)
 	}
-	if f := c.Fact(diag.HopNodeReadiness, StepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
+	if f := c.Fact(diag.HopNodeReadiness, stepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
 		root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
 		if f.Disk.ReadOnly {
 			root += ", read-only"
@@ -103,7 +107,7 @@ func judgeReadiness(c *hop.Case) []diag.Finding {
 }
 
 func judgeDisk(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeReadiness, StepDisk)
+	f := c.Fact(diag.HopNodeReadiness, stepDisk)
 	if f == nil {
 		return nil
 	}
@@ -118,7 +122,7 @@ func judgeDisk(c *hop.Case) *diag.Finding {
 
 // judgeRoot judges the root file system if it is not the record's.
 func judgeRoot(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeReadiness, StepRoot)
+	f := c.Fact(diag.HopNodeReadiness, stepRoot)
 	switch {
 	case f == nil, f.Disk != nil && f.Disk.SameAs != "":
 		return nil // judged by judgeDisk
@@ -148,7 +152,8 @@ func judgeSpace(c *hop.Case, f *diag.Fact) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case f.Failure == diag.DiskFull || f.Failure == diag.DiskInodes:
-		out = reading.Fail(diag.SigDiskFull, f, "a write of %d bytes at %s fails: %s", f.Request.Write, f.Request.Target, reading.Saw(f))
+		out = reading.Fail(diag.SigDiskFull, f, "a write of %d bytes at %s fails: %s", f.Request.Write, f.Request.Target,
+			reading.Saw(f))
 	case f.Failure == diag.DiskReadOnly:
 		out = reading.Fail(diag.SigDiskFull, f, "%s is not writable: its file system is read-only", f.Request.Target)
 	case !f.Passed():
@@ -170,7 +175,7 @@ func judgeSpace(c *hop.Case, f *diag.Fact) *diag.Finding {
 }
 
 func judgeBinary(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeReadiness, StepBinary)
+	f := c.Fact(diag.HopNodeReadiness, stepBinary)
 	if f == nil {
 		return nil
 	}
@@ -187,7 +192,8 @@ func judgeBinary(c *hop.Case) *diag.Finding {
 		out = reading.Fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path,
 			whatItIs(f.Binary))
 		out.Direct = true
-		if evidence := world.AgentAnswered(c); evidence != "" && path != f.Request.Target { // a wrapper, or a container's client
+		// a wrapper, or a container's client
+		if evidence := world.AgentAnswered(c); evidence != "" && path != f.Request.Target {
 			out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
 			out.Text += "; " + evidence + ", so it may start the agent"
 		}
@@ -196,7 +202,8 @@ func judgeBinary(c *hop.Case) *diag.Finding {
 		out.Direct = true
 		// The running program's file was replaced.
 		if evidence := world.AgentAnswered(c); evidence != "" && c.Fact(diag.HopNodeReadiness, hop.StepProcess).Passed() {
-			out = reading.Warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s", path, reading.Saw(f),
+			out = reading.Warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s",
+				path, reading.Saw(f),
 				evidence)
 			out.Reason = diag.ReasonNone
 		}
@@ -255,7 +262,8 @@ func judgeProcess(c *hop.Case) *diag.Finding {
 				f.Unit.ProcessState)
 		}
 		if heard := world.AnsweredSince(c, f); heard != "" {
-			out = reading.Warn(diag.SigProcessDown, f, "the agent's process was found stopped or gone (%s), but %s", reading.Saw(f), heard)
+			out = reading.Warn(diag.SigProcessDown, f, "the agent's process was found stopped or gone (%s), but %s",
+				reading.Saw(f), heard)
 			out.Reason = diag.ReasonNone
 		}
 	case diag.UnitFailed, diag.UnitInactive, diag.UnitMissing:

@@ -17,7 +17,8 @@ func judgeRecord(c *hop.Case) *diag.Finding {
 	if !f.Passed() || f.Record == nil || (!world.SilentNode(c) && !saysCloned(record)) {
 		return nil
 	}
-	reason, because := classify.WithEvidence(classify.Evidence{Record: record, BootID: world.BootID(c), Token: world.TokenState(c),
+	reason, because := classify.WithEvidence(classify.Evidence{Record: record, BootID: world.BootID(c),
+		Token:  world.TokenState(c),
 		Points: world.Points(c, nil)})
 	if reason == diag.ReasonNone || reason == diag.ReasonNodeAgentUnreachable {
 		return nil

@@ -15,16 +15,12 @@ import (
 // Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
-	StepClassifier = "classifier"
-
-	// recordLimit is how many of the record's newest entries are read, in addition to the pinned ones: a day without a
-	// platform, since repeats are folded.
-	recordLimit = 64
+	stepClassifier = "classifier"
 )
 
 // NodeRecoveryStatus: which identity and which endpoints does the node have, and does the platform accept it? The
 // proof is a real task wait by mTLS that claims nothing.
-func NodeRecoveryStatus() hop.Hop {
+func nodeRecoveryStatus() hop.Hop {
 	id := diag.HopNodeRecoveryStatus
 	needSSH := []diag.HopID{diag.HopNodeOpsAccess}
 	return hop.Hop{
@@ -40,7 +36,8 @@ func NodeRecoveryStatus() hop.Hop {
 						NodeID: e.Subject.NodeID}
 				},
 			},
-			{Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*hop.Env, *hop.Case) diag.Request {
+			{Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*hop.Env,
+				*hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpEnv,
 					Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", world.EnvToken}}
 			}},
@@ -64,7 +61,7 @@ func NodeRecoveryStatus() hop.Hop {
 				Name: hop.StepHostRecord, From: hop.Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true,
 				NotThere: keepsRecord, Ask: readRecord,
 			},
-			{Name: StepClassifier, From: hop.Operator, Pure: true},
+			{Name: stepClassifier, From: hop.Operator, Pure: true},
 		},
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			switch failing.Request.Op {
@@ -79,7 +76,7 @@ func NodeRecoveryStatus() hop.Hop {
 		},
 		Judge: func(c *hop.Case) []diag.Finding {
 			for _, judge := range []func(*hop.Case) *diag.Finding{
-				judgeCloned, JudgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord,
+				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord,
 				judgeVersion,
 			} {
 				if f := judge(c); f != nil {
@@ -116,9 +113,9 @@ func judgeCloned(c *hop.Case) *diag.Finding {
 	return &out
 }
 
-// JudgeTrustDrift compares the CA that signs node certificates with those that the ingress trusts: by the platform's
+// judgeTrustDrift compares the CA that signs node certificates with those that the ingress trusts: by the platform's
 // fingerprints, and by the names in the ingress's handshake.
-func JudgeTrustDrift(c *hop.Case) *diag.Finding {
+func judgeTrustDrift(c *hop.Case) *diag.Finding {
 	trust := c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
 	signing, ingress := world.TrustedCAs(c)
 	if signing != "" && ingress != "" && signing != ingress {
@@ -179,8 +176,9 @@ func judgeProfileDrift(c *hop.Case) *diag.Finding {
 		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
 		return &out
 	case reading.AsksForNoCert(wait) && world.AsProfiled(c):
-		out = reading.Fail(diag.SigEndpointProfileDrift, wait, "%s did not ask for the node's certificate in its handshake, and the "+
-			"profile names no other: its listener asks for none, or only for some paths, or it is a public edge: %s",
+		out = reading.Fail(diag.SigEndpointProfileDrift, wait,
+			"%s did not ask for the node's certificate in its handshake, and the "+
+				"profile names no other: its listener asks for none, or only for some paths, or it is a public edge: %s",
 			reading.Where(wait), reading.Saw(wait))
 		if reading.AsksForCert(c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)) {
 			out.Text += "; over another connection of this walk it did ask, so one of several servers there does not"
@@ -194,7 +192,8 @@ func judgeProfileDrift(c *hop.Case) *diag.Finding {
 			out.Text += "; the profile says " + hop.EndpointOf(want)
 		}
 	case want != "" && have != "" && !hop.SameEndpoint(have, want):
-		out = reading.Fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s", hop.EndpointOf(have),
+		out = reading.Fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s",
+			hop.EndpointOf(have),
 			hop.EndpointOf(want))
 		out.Failure, out.Culprit = diag.FileMismatch, world.CulpritAgentURL
 	default:
@@ -221,7 +220,8 @@ func judgeIdentity(c *hop.Case) *diag.Finding {
 		out = reading.Undecided(f, "the certificate could not be checked: %s", reading.Saw(f))
 		return &out
 	case datedAndAdmitted(c, f):
-		out = reading.Warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, but the platform accepts it", f.Request.Cert,
+		out = reading.Warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, but the platform accepts it",
+			f.Request.Cert,
 			reading.Saw(f))
 		out.Reason = diag.ReasonNone
 		return &out
@@ -233,7 +233,8 @@ func judgeIdentity(c *hop.Case) *diag.Finding {
 		out = reading.Fail(diag.SigAuthFailed, f, "the node's own credential is not usable: %s", reading.Saw(f))
 		if wrongDated(f) {
 			out.Text = fmt.Sprintf("the node's certificate %s, serial %s, is valid from %s to %s: %s", f.Request.Cert,
-				f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339), reading.Saw(f))
+				f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339),
+				reading.Saw(f))
 		} else if f.Detail != "" {
 			out.Text += ": " + f.Detail
 		}
@@ -242,19 +243,22 @@ func judgeIdentity(c *hop.Case) *diag.Finding {
 				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
 		}
 	case f.Cert != nil && f.Cert.DeniedFile != "" && world.AgentUnheard(c) && !world.TaskClaimed(c):
-		out = reading.Fail(diag.SigAuthFailed, f, "the agent's process has user %d, which may not read %s; this login may, so the "+
-			"walk's own requests show nothing of it", f.Cert.DeniedUID, f.Cert.DeniedFile)
+		out = reading.Fail(diag.SigAuthFailed, f,
+			"the agent's process has user %d, which may not read %s; this login may, so the "+
+				"walk's own requests show nothing of it", f.Cert.DeniedUID, f.Cert.DeniedFile)
 		out.Failure, out.Side = diag.FileUnreadable, diag.SideAgent
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && boundToSubject(c, f.Cert):
 		return nil
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound &&
 		reading.Admitted(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)):
-		out = reading.Warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s", f.Cert.BoundTo,
+		out = reading.Warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s",
+			f.Cert.BoundTo,
 			c.Subject.NodeID)
 		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // the platform decides whose it is
 		return &out
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
-		out = reading.Fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo, c.Subject.NodeID)
+		out = reading.Fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo,
+			c.Subject.NodeID)
 		out.Failure = diag.FileMismatch
 	default:
 		return nil
@@ -310,19 +314,23 @@ func judgeTaskWait(c *hop.Case) *diag.Finding {
 	case world.EdgeWithholds(c, f):
 		out = reading.HeldBack(diag.SigAuthFailed, f, diag.ReasonControlPlaneUnreachable)
 	case (s == 401 || s == 403) && reading.PlatformDenies(f) && !reading.Withheld(f) && !world.DeniesNode(c, f):
-		out = reading.Fail(diag.SigAPIUnreachable, f, "%s, or what is in front of it, refuses the node's task wait: HTTP %d %s; %s, "+
-			"so whether the platform denies this node is not known", reading.Where(f), s, reading.Code(f), world.LetIn(c, f))
+		out = reading.Fail(diag.SigAPIUnreachable, f,
+			"%s, or what is in front of it, refuses the node's task wait: HTTP %d %s; %s, "+
+				"so whether the platform denies this node is not known", reading.Where(f), s, reading.Code(f), world.LetIn(c, f))
 		out.Side, out.Reason = diag.SidePlatform, diag.ReasonControlPlaneUnreachable
 	case (s == 401 || s == 403) && reading.PlatformDenies(f) && !reading.Withheld(f):
 		out = reading.Fail(diag.SigAuthFailed, f, "the platform denies this node: HTTP %d %s", s, reading.Code(f))
 		out.Reason, _ = diag.DenialReason(reading.Code(f))
 		out.Culprit = reading.CulpritDenied(c, f)
 	case world.OperatorGetsSame(c, f) && !world.ForeignIssuer(c) && !world.BadOwnCert(c):
-		out = reading.Fail(diag.SigAPIUnreachable, f, "%s answers the node's task wait as the API answers the operator, who shows "+
-			"no certificate: a limit or a filter of requests, and not the node's certificate: %s", reading.Where(f), reading.Saw(f))
+		out = reading.Fail(diag.SigAPIUnreachable, f,
+			"%s answers the node's task wait as the API answers the operator, who shows "+
+				"no certificate: a limit or a filter of requests, and not the node's certificate: %s", reading.Where(f),
+			reading.Saw(f))
 		out.Side, out.Culprit = diag.SideEdge, world.CulpritControlPlane
 	case reading.RefusesCert(f) && (!reading.Vague(f) || world.ForeignIssuer(c) || world.BadOwnCert(c)):
-		out = reading.Fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", reading.Saw(f), world.Issued(c, f))
+		out = reading.Fail(diag.SigAuthFailed, f, "the ingress refuses the node's certificate: %s%s", reading.Saw(f),
+			world.Issued(c, f))
 		out.Reason, out.Culprit = world.RefusalReason(c, f), "node file "+f.Request.Cert
 		if world.GatewayAccepts(c) && !world.BadOwnCert(c) {
 			out.Side = diag.SidePlatform
@@ -330,8 +338,10 @@ func judgeTaskWait(c *hop.Case) *diag.Finding {
 				"list or the clock of the ingress is at fault"
 		}
 	case (s == 401 || s == 403 || (s == 400 && reading.RefusesCert(f))) && world.LetIn(c, f) != "":
-		out = reading.Fail(diag.SigAPIUnreachable, f, "HTTP %d comes from the ingress at %s, or from what is in front of it: the "+
-			"answer has %s, and %s, so nothing shows that the platform denies this node", s, reading.Where(f), world.OfNoPlatform(f),
+		out = reading.Fail(diag.SigAPIUnreachable, f,
+			"HTTP %d comes from the ingress at %s, or from what is in front of it: the "+
+				"answer has %s, and %s, so nothing shows that the platform denies this node", s, reading.Where(f),
+			world.OfNoPlatform(f),
 			world.LetIn(c, f))
 		out.Side = diag.SideEdge
 	case s == 401 || s == 403 || (s == 400 && reading.RefusesCert(f)):
@@ -340,24 +350,28 @@ func judgeTaskWait(c *hop.Case) *diag.Finding {
 				"platform denies this node is not known%s", s, reading.Where(f), world.OfNoPlatform(f), world.Issued(c, f))
 		out.Side = diag.SidePlatform
 		out.Reason, out.Culprit = diag.ReasonIdentityRejectedRecoverable, "node file "+f.Request.Cert
-	case reading.Distrusts(f): // a fault of the bundle, which hop 6 reports; or of one of several servers, which it did not meet
+	// a fault of the bundle, which hop 6 reports; or of one of several servers, which it did not meet
+	case reading.Distrusts(f):
 		out = reading.Fail(diag.SigAPITLSFailed, f, "no task wait was sent: %s could not be verified with the CA bundle: %s",
 			reading.Where(f), reading.Saw(f))
 		if reading.InPhase(f, "tls") {
 			out.Text = fmt.Sprintf("%s: %s%s", reading.Distrust(f), reading.Saw(f), world.Presented(f))
 		}
 	case s >= 500 || reading.Good(f) || (s == 0 && reading.InPhase(f, "dns", "tcp", "tls", "http")):
-		out = reading.Fail(diag.SigAPIUnreachable, f, "the node's task wait gets %s from %s: %s", world.Gets(f), reading.Where(f), reading.Saw(f))
+		out = reading.Fail(diag.SigAPIUnreachable, f, "the node's task wait gets %s from %s: %s", world.Gets(f),
+			reading.Where(f), reading.Saw(f))
 		if world.Claim(c, &out, world.ClaimBehindListener) || s >= 500 ||
 			(s == 0 && f.Failure != diag.TCPReset && f.TLS != nil && f.TLS.Verified) {
 			// The listener answers other requests, or this connection completed a verified handshake.
 			out.Side = diag.SidePlatform
 		}
-		if hz := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz); hz != nil && !hz.Passed() && reading.InPhase(hz, "http") {
+		if hz := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz); hz != nil && !hz.Passed() && reading.InPhase(hz,
+			"http") {
 			out.Culprit = world.CulpritControlPlane
 		}
 	default:
-		out = reading.Undecided(f, "the task wait shows neither acceptance nor refusal: %s%s", reading.Saw(f), world.Signer(f))
+		out = reading.Undecided(f, "the task wait shows neither acceptance nor refusal: %s%s", reading.Saw(f),
+			world.Signer(f))
 	}
 	return &out
 }
@@ -366,7 +380,8 @@ func judgeTaskWait(c *hop.Case) *diag.Finding {
 // current.
 func judgeIssuerWord(c *hop.Case) *diag.Finding {
 	w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
-	if !reading.Admitted(w) || !reading.AsksForCert(w) || world.ReadModel(c, "node.check_issuer") != string(diag.MarkFail) {
+	if !reading.Admitted(w) || !reading.AsksForCert(w) || world.ReadModel(c,
+		"node.check_issuer") != string(diag.MarkFail) {
 		return nil
 	}
 	out := reading.Warn(diag.SigIngressCADrift, w,

@@ -57,7 +57,8 @@ func judgeRestarts(f *diag.Fact) *diag.Finding {
 	var out diag.Finding
 	switch {
 	case looping:
-		out = reading.Fail(diag.SigProcessDown, f, "%s is in a crash loop: %s; up for %d s", f.Request.Target, history, *u.UptimeS)
+		out = reading.Fail(diag.SigProcessDown, f, "%s is in a crash loop: %s; up for %d s", f.Request.Target, history,
+			*u.UptimeS)
 		if seen != "" {
 			out.Text += "; " + seen
 		}

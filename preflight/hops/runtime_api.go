@@ -56,7 +56,8 @@ func judgeRuntimeAPI(c *hop.Case) []diag.Finding {
 	if out := world.BlockedByUnit(c, f, world.AgentUnheard(c)); out != nil && (f.Passed() || world.ListenerReplied(c, f)) {
 		return []diag.Finding{*out}
 	}
-	if out := world.AgentNetworkUnseen(c, f, world.AgentUnheard(c)); out != nil && (f.Passed() || world.ListenerReplied(c, f)) {
+	if out := world.AgentNetworkUnseen(c, f, world.AgentUnheard(c)); out != nil && (f.Passed() ||
+		world.ListenerReplied(c, f)) {
 		return []diag.Finding{*out}
 	}
 	if f == nil || f.Passed() {
@@ -99,7 +100,8 @@ func unnamedAPI(c *hop.Case, f *diag.Fact) bool {
 // unreachableAPI is the finding for a node's API that does not answer; the control plane is the culprit if the operator
 // gets no answer from it either.
 func unreachableAPI(c *hop.Case, f *diag.Fact) diag.Finding {
-	out := reading.Fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", world.Gets(f), reading.Where(f), reading.Saw(f))
+	out := reading.Fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", world.Gets(f), reading.Where(f),
+		reading.Saw(f))
 	out.Side = world.BesidePath(c, f)
 	if reading.InPhase(f, "env") {
 		out.Text, out.Culprit = reading.NoURL(f, "GPUAAS_API_URL"), reading.CulpritAgentEnv
@@ -111,7 +113,8 @@ func unreachableAPI(c *hop.Case, f *diag.Fact) diag.Finding {
 		return out
 	}
 	if !world.LocateFault(c, f, &out) {
-		if reading.InPhase(f, "tls") || reading.RefusedAlike(c, f) { // both vantages reach the server, which ends the connection
+		// both vantages reach the server, which ends the connection
+		if reading.InPhase(f, "tls") || reading.RefusedAlike(c, f) {
 			out.Side = diag.SidePlatform
 		}
 		if hz := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz); hz != nil && !hz.Passed() {

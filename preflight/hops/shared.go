@@ -135,3 +135,7 @@ func unclaimed(c *hop.Case) diag.ReasonCode {
 	}
 	return diag.ReasonNodeAgentUnreachable
 }
+
+// recordLimit is how many of the record's newest entries are read, in addition to the pinned ones: a day without a
+// platform, since repeats are folded.
+const recordLimit = 64

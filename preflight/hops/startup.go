@@ -55,7 +55,8 @@ func terminalStartup() hop.Hop {
 			other, plain := failing.Request, failing.Request
 			other.Target, other.TimeoutMS = "root", hop.CounterTimeoutMS // shows whether look-ups work at all
 			plain.View, plain.TimeoutMS = diag.ViewHost, hop.CounterTimeoutMS
-			return []hop.Counter{{Name: "host-view", From: hop.Node, Request: plain}, {Name: "root", From: hop.Node, Request: other}}
+			return []hop.Counter{{Name: "host-view", From: hop.Node, Request: plain}, {Name: "root", From: hop.Node,
+				Request: other}}
 		},
 	}
 }
@@ -93,8 +94,9 @@ func judgeShell(c *hop.Case) []diag.Finding {
 		return []diag.Finding{reading.Undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.Text,
 			world.LastLines(f))}
 	case world.ShellFailed(c) && world.AgentGone(c) != "": // its programs and the shell may have been killed with it
-		return []diag.Finding{world.WalkAgain(f, fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
-			world.AgentGone(c), reading.Saw(f)))}
+		return []diag.Finding{world.WalkAgain(f,
+			fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
+				world.AgentGone(c), reading.Saw(f)))}
 	case diag.ShellCode(f.WS.FrameCode):
 		what := "the agent could not start the terminal"
 		if f.WS.FrameCode == diag.CodePTYExited {
@@ -103,13 +105,16 @@ func judgeShell(c *hop.Case) []diag.Finding {
 		out := reading.Fail(diag.SigPTYFailed, f, "%s: %s %s", what, f.WS.FrameCode, f.WS.FrameMessage)
 		out.Direct = true // the agent itself reports it, over a stream that works
 		return []diag.Finding{out}
-	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && world.SessionField(c, "session.close_reason") == world.ShellExit):
-		out := reading.Fail(diag.SigPTYFailed, f, "the shell started, but ended by itself%s before it computed anything: %s%s",
+	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && world.SessionField(c,
+		"session.close_reason") == world.ShellExit):
+		out := reading.Fail(diag.SigPTYFailed, f,
+			"the shell started, but ended by itself%s before it computed anything: %s%s",
 			world.ExitOf(c, f), reading.Saw(f), world.LastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
-		out := reading.Fail(diag.SigPTYFailed, f, "the terminal is ready, but its shell computes nothing: %s%s", reading.Saw(f),
+		out := reading.Fail(diag.SigPTYFailed, f, "the terminal is ready, but its shell computes nothing: %s%s",
+			reading.Saw(f),
 			world.LastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
@@ -117,10 +122,13 @@ func judgeShell(c *hop.Case) []diag.Finding {
 		return []diag.Finding{reading.Undecided(f,
 			"the node's stream arrived, but this platform does not report whether its shell started: %s", reading.Saw(f))}
 	case world.GaveUpOnShell(c) && world.StreamTooLate(c) != nil:
-		return []diag.Finding{reading.Undecided(f, "%s, so whether the shell is slow is not known: %s", world.StreamTooLate(c).Text,
+		return []diag.Finding{reading.Undecided(f, "%s, so whether the shell is slow is not known: %s",
+			world.StreamTooLate(c).Text,
 			reading.Saw(f))}
-	case world.StreamCame(c) && (!world.ShellReady(c) || f.WS.FrameCode == world.StreamLate): // ready after that was too late
-		out := reading.Fail(diag.SigPTYFailed, f, "the node's stream arrived, but its shell did not start in time: %s", reading.Saw(f))
+	case world.StreamCame(c) && (!world.ShellReady(c) ||
+		f.WS.FrameCode == world.StreamLate): // ready after that was too late
+		out := reading.Fail(diag.SigPTYFailed, f, "the node's stream arrived, but its shell did not start in time: %s",
+			reading.Saw(f))
 		out.Failure, out.Direct = diag.PTYSilent, true
 		return []diag.Finding{out}
 	}

@@ -69,7 +69,8 @@ func nodeTaskRoundtrip() hop.Hop {
 				Name: world.StepBacklogAfter, From: hop.Operator, Token: true, Timeout: world.SweepWithin,
 				Needs:    []diag.HopID{diag.HopControlPlaneAccess},
 				Optional: true, Second: true, Paths: []string{profile.PathNode}, Fields: []string{"node.stale_tasks"},
-				After: []string{hop.FactID(id, hop.StepTask), hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel)}, Unless: func(c *hop.Case) string {
+				After: []string{hop.FactID(id, hop.StepTask), hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel)},
+				Unless: func(c *hop.Case) string {
 					if world.LookedAgain(c) {
 						return ""
 					}
@@ -77,7 +78,8 @@ func nodeTaskRoundtrip() hop.Hop {
 				},
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					req := e.Request("GET", profile.PathNode, nil, world.BacklogFields[:]...)
-					req.Poll = &diag.Poll{Field: "node.stale_tasks", Until: []string{"0"}, EveryMS: 10 * world.TaskPollEvery.Milliseconds()}
+					req.Poll = &diag.Poll{Field: "node.stale_tasks", Until: []string{"0"},
+						EveryMS: 10 * world.TaskPollEvery.Milliseconds()}
 					return req
 				},
 			},
@@ -123,9 +125,11 @@ func judgeRoundtrip(c *hop.Case) []diag.Finding {
 	case st == "failed":
 		return []diag.Finding{world.RefusedNoop(c, got, why)}
 	case st != "completed" && st != "expired" && !world.WaitedFor(got):
-		return []diag.Finding{reading.Undecided(got, "the no-op was %s; its outcome could not be read: %s", st, reading.Saw(got))}
+		return []diag.Finding{reading.Undecided(got, "the no-op was %s; its outcome could not be read: %s", st,
+			reading.Saw(got))}
 	case st != "completed" && !claimed && reading.Unasked(got, "task.claimed_at"):
-		return []diag.Finding{reading.Undecided(got, "the no-op is %s after %d ms, and this platform does not report node claims", st,
+		return []diag.Finding{reading.Undecided(got,
+			"the no-op is %s after %d ms, and this platform does not report node claims", st,
 			got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got,
@@ -162,13 +166,15 @@ func judgeBacklog(c *hop.Case) []diag.Finding {
 		id, step = diag.HopNodeTaskRoundtrip, world.StepBacklogAfter
 		switch n := world.StaleTasks(c, id, step); {
 		case n < 0, n > 0 && !world.WaitedFor(c.Fact(id, step)):
-			return []diag.Finding{reading.Undecided(c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel), "%d expired tasks counted as current "+
-				"work; whether the next sweep removed them is not known", first)}
+			return []diag.Finding{reading.Undecided(c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel),
+				"%d expired tasks counted as current "+
+					"work; whether the next sweep removed them is not known", first)}
 		case n == 0:
 			return nil
 		case !world.SweptSince(c):
-			return []diag.Finding{reading.Warn(diag.SigTaskBacklogStale, c.Fact(id, step), "%d expired tasks count as current work; "+
-				"this platform sweeps every %s: walk again after that", n, world.SweepInterval(c))}
+			return []diag.Finding{reading.Warn(diag.SigTaskBacklogStale, c.Fact(id, step),
+				"%d expired tasks count as current work; "+
+					"this platform sweeps every %s: walk again after that", n, world.SweepInterval(c))}
 		}
 	}
 	f := observed(diag.SigTaskBacklogStale, c.Fact(id, step), "%d expired tasks still count as current work",

@@ -1,3 +1,5 @@
+// Package reading tells what one fact, or the repeats of one request, show: what a server said and who it may be, what
+// came too late or not at all, and how that is said.
 package reading
 
 import (
@@ -70,8 +72,8 @@ func NoCode503(f *diag.Fact) bool { return Status(f) == 503 && Code(f) == "" }
 
 func HasEffect(req *diag.Request) bool { return req.Method != "" && req.Method != "GET" }
 
-// WorthATry reports whether the health page answered, so that the service itself is worth a try. A login and a rate limiter
-// in front of it would answer the step as well.
+// WorthATry reports whether the health page answered, so that the service itself is worth a try. A login and a rate
+// limiter in front of it would answer the step as well.
 func WorthATry(o *hop.Overrule, c *hop.Case) bool {
 	f := c.FactByID(o.Page)
 	return f != nil && hop.Conclusive(f) && OfPage(f)
@@ -149,7 +151,8 @@ func OneLine(text string) string {
 // the walk cut short is not due.
 func NoAnswer(f *diag.Fact, ended diag.EndedBy) bool {
 	switch {
-	case f.Passed(), hop.Lost(f), NotAllowed(f), f.Failure.Local(), f.Failure == diag.Unknown, f.Failure == diag.HTTPEdgeAuth,
+	case f.Passed(), hop.Lost(f), NotAllowed(f), f.Failure.Local(), f.Failure == diag.Unknown,
+		f.Failure == diag.HTTPEdgeAuth,
 		Distrusts(f):
 		return false
 	case f.Failure == diag.Cancelled:

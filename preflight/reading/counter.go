@@ -191,7 +191,7 @@ func HostView(f *diag.Fact) []hop.Counter {
 	return []hop.Counter{{Name: CounterHostView, From: hop.Node, Request: req}}
 }
 
-// NameServers returns a counter-probe for each of the profile's name servers, at most maxServers, for a node.
+// NameServers returns a counter-probe for each of the profile's name servers, at most MaxServers, for a node.
 func NameServers(e *hop.Env, f *diag.Fact, req diag.Request) []hop.Counter {
 	var counters []hop.Counter
 	for i, server := range e.Profile.NodeNameServers {

@@ -240,7 +240,7 @@ func (a *GPUAdmission) None() bool {
 // Expects reports whether the node should have GPUs.
 func (a *GPUAdmission) Expects() bool { return a.Expected != nil && *a.Expected > 0 }
 
-// Known reports whether the judge knows the health, see gpuHealths.
+// Known reports whether the judge knows the health, see GPUHealths.
 func (a *GPUAdmission) Known() bool { return slices.Contains(GPUHealths(), a.Health) }
 
 func GPUHealths() []string { return []string{GPUHealthy, GPUDegraded, GPUUnhealthy, GPUUnknown} }

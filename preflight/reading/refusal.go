@@ -36,7 +36,7 @@ func Withheld(f *diag.Fact) bool {
 	return AsksForCert(f) && f.TLS.CertSent != "" && !f.Throttled() && diag.MissingFromEdge(Code(f)) != ""
 }
 
-// HeldBack is the finding for edgeWithholds. Both listeners of a platform may be behind one edge, hence the culprit.
+// HeldBack is the finding for EdgeWithholds. Both listeners of a platform may be behind one edge, hence the culprit.
 func HeldBack(sig diag.Signal, f *diag.Fact, reason diag.ReasonCode) diag.Finding {
 	out := Fail(sig, f, "%s requests the node's certificate, gets it, and does not pass it on: %s (%s)", Where(f),
 		diag.MissingFromEdge(Code(f)), Saw(f))

@@ -32,7 +32,8 @@ func PlatformCode(f *diag.Fact) bool {
 	}
 	_, denied := diag.DenialReason(word)
 	place := f.Request.Extract[hop.FieldErrorCode]
-	own := place != "" && place != profile.DefaultMapping().Field(hop.FieldErrorCode) && f.HTTP.Fields[hop.FieldErrorCode] != ""
+	own := place != "" && place != profile.DefaultMapping().Field(hop.FieldErrorCode) &&
+		f.HTTP.Fields[hop.FieldErrorCode] != ""
 	return denied || own || diag.MissingFromEdge(word) != ""
 }
 
@@ -63,7 +64,7 @@ func deniesObject(f *diag.Fact) bool {
 }
 
 // Unsigned reports whether f is a 4xx in JSON without an error code of the platform, where the profile maps one: any
-// server on the path may have answered. A 401 or 403 is about rights, see platformDenies.
+// server on the path may have answered. A 401 or 403 is about rights, see PlatformDenies.
 func Unsigned(f *diag.Fact) bool {
 	s := Status(f)
 	return s/100 == 4 && s != 401 && s != 403 && !f.Throttled() && PlatformSpeaks(f) && !PlatformCode(f) &&

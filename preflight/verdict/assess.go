@@ -1,3 +1,5 @@
+// Package verdict judges a case: every hop of its chain, then which one is to blame, how sure that is and by which
+// proof, why, who acts, and how. It takes hops as data.
 package verdict
 
 import (
@@ -98,7 +100,8 @@ func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
 		} else if findings[i].Status == diag.StatusWarn {
 			continue
 		} else if f.Throttled() && f.Vantage == hop.Operator {
-			findings[i] = reading.Undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s", reading.Where(f),
+			findings[i] = reading.Undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s",
+				reading.Where(f),
 				reading.Saw(f), reading.PauseOf(f))
 		} else if world.RefusedBeside(c, f) {
 			findings[i] = world.WalkAgain(f, fmt.Sprintf("%s refuses requests of this walk beside others, and this one is sent "+

@@ -50,7 +50,7 @@ func blameFor(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict
 			v.Outcome = diag.OutcomeInconclusive
 		}
 	}
-	if i := slices.IndexFunc(hops, Failed); i >= 0 {
+	if i := slices.IndexFunc(hops, failed); i >= 0 {
 		v.FirstFailedHop = hops[i].ID
 	}
 	switch {
@@ -112,7 +112,7 @@ func rootsOf(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) []root {
 		chain: chain, failing: map[diag.HopID]bool{}, folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
 	}
 	for i := range hops {
-		if Failed(hops[i]) {
+		if failed(hops[i]) {
 			f.failing[hops[i].ID] = true
 		}
 	}
@@ -163,7 +163,8 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 	case silent != "":
 		f.behind[h.ID] = silent
 		return
-	case !finding.Direct && slices.ContainsFunc(hop.Closure(f.chain, h.ID), func(id diag.HopID) bool { return f.failing[id] }):
+	case !finding.Direct && slices.ContainsFunc(hop.Closure(f.chain, h.ID),
+		func(id diag.HopID) bool { return f.failing[id] }):
 		f.folded[h.ID] = true
 		return
 	}
@@ -227,14 +228,14 @@ func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *hop.Ca
 				r.symptoms = append(r.symptoms, s.ID)
 			}
 		}
-		if len(r.symptoms) > 0 || (!slices.ContainsFunc(hops, Failed) && len(roots) == 0) {
+		if len(r.symptoms) > 0 || (!slices.ContainsFunc(hops, failed) && len(roots) == 0) {
 			roots = append(roots, r)
 		}
 	}
 	return roots
 }
 
-func Failed(h diag.HopResult) bool { return h.Status == diag.StatusFail }
+func failed(h diag.HopResult) bool { return h.Status == diag.StatusFail }
 
 func inChainOrder(chain []hop.Hop, ids []diag.HopID) {
 	slices.SortFunc(ids, func(a, b diag.HopID) int { return cmp.Compare(hop.Position(chain, a), hop.Position(chain, b)) })

@@ -9,11 +9,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
-// Longer than 300 lines: it fills one diag.Evidence, in the order of its fields.
-
 // EvidenceOf returns all evidence that a judged report has for the classifier. It depends on the report's facts and
 // findings alone.
-func EvidenceOf(chain *hop.Hops, r *diag.Report) classify.Evidence {
+func EvidenceOf(chain *hop.Chain, r *diag.Report) classify.Evidence {
 	return evidenceOf(chain.CaseOf(r), r.Hops, &r.Verdict)
 }
 

@@ -13,10 +13,10 @@ import (
 // value, and that fact decided the finding, or is about the same certificate, unit, task or answer. A conclusion from
 // the value is not an observation.
 type observedRow struct {
-	Signals  signals
-	Failures words  // of the finding; none: any
-	Field    string // of the fact that has the cause
-	Holds    holder
+	signals  signals
+	failures words  // of the finding; none: any
+	field    string // of the fact that has the cause
+	holds    holder
 }
 
 type (
@@ -27,7 +27,7 @@ type (
 // holder returns the fact that has the cause of a finding that f decided, and the cause as text; "" if there is none.
 type holder func(c *hop.Case, f *diag.Fact) (at *diag.Fact, text string)
 
-// Failures and signals that several rows share.
+// failures and signals that several rows share.
 var (
 	noFailure   = words{diag.OK}
 	notRunning  = words{diag.UnitInactive, diag.UnitFailed}
@@ -40,9 +40,9 @@ var (
 	}
 )
 
-// ObservedRows is the closed list. No row rests on the profile alone: if something is not where the profile says, the
+// observedRows is the closed list. No row rests on the profile alone: if something is not where the profile says, the
 // profile may be wrong.
-var ObservedRows = [...]observedRow{
+var observedRows = [...]observedRow{
 	{signals{diag.SigProcessDown}, notRunning, "unit.active", unlessHeard(agentEnded)},
 	{signals{diag.SigProcessDown}, words{diag.ProcessStopped}, "unit.process_state", unlessHeard(processStopped)},
 	{signals{diag.SigProcessDown}, noFailure, "unit.later", unlessHeard(restarting)},
@@ -56,7 +56,7 @@ var ObservedRows = [...]observedRow{
 
 	{signals{diag.SigOpsSSHFailed}, words{diag.SSHHostKey}, "ssh.host_key_sha256", otherHostKey},
 	{signals{diag.SigOpsSSHFailed}, words{diag.NotPermitted}, "ssh.uid", notRoot},
-	{signals{diag.SigOpsSSHFailed}, words{diag.TCPTimeout, diag.TCPNoRoute}, "http.fields.node.agent_addresses", Moved},
+	{signals{diag.SigOpsSSHFailed}, words{diag.TCPTimeout, diag.TCPNoRoute}, "http.fields.node.agent_addresses", moved},
 
 	{signals{diag.SigAuthFailed}, wrongDates, "cert.leaf", unlessHeard(certDates)},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.key_matches", unlessHeard(otherKey)},
@@ -103,13 +103,13 @@ func observe(c *hop.Case, finding *diag.Finding) *diag.Observation {
 	if f == nil || !hop.Conclusive(f) || world.PassedOnce(c, f) || world.OtherAnswer(c, f) != nil {
 		return nil
 	}
-	for _, row := range ObservedRows {
-		if !slices.Contains(row.Signals, finding.Signal) ||
-			(len(row.Failures) > 0 && !slices.Contains(row.Failures, finding.Failure)) {
+	for _, row := range observedRows {
+		if !slices.Contains(row.signals, finding.Signal) ||
+			(len(row.failures) > 0 && !slices.Contains(row.failures, finding.Failure)) {
 			continue
 		}
-		if at, text := row.Holds(c, f); text != "" && !world.PassedOnce(c, at) {
-			return &diag.Observation{Fact: at.ID, Field: row.Field, Text: text}
+		if at, text := row.holds(c, f); text != "" && !world.PassedOnce(c, at) {
+			return &diag.Observation{Fact: at.ID, Field: row.field, Text: text}
 		}
 	}
 	return nil

@@ -166,7 +166,8 @@ func listenersDiffer(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 
 // neverAsked requires that the profile's listener does ask: some servers ask only once they know the path.
 func neverAsked(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
-	if !reading.AsksForNoCert(f) || !reading.AsksForCert(c.FactByID(f.ID+"~"+reading.CounterProfileURL)) || world.AgentEndpointWorks(c) {
+	if !reading.AsksForNoCert(f) || !reading.AsksForCert(c.FactByID(f.ID+"~"+reading.CounterProfileURL)) ||
+		world.AgentEndpointWorks(c) {
 		return nil, ""
 	}
 	return f, reading.Where(f) + " asked for no certificate in its handshake"
@@ -176,7 +177,8 @@ func neverAsked(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 func decidedAs(words ...string) holder {
 	return func(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 		word := strings.TrimPrefix(reading.Code(f), "node_")
-		if world.LetIn(c, f) != "" || f.Throttled() || reading.Status(f) < 400 || reading.Status(f) >= 500 || !slices.Contains(words, word) {
+		if world.LetIn(c, f) != "" || f.Throttled() || reading.Status(f) < 400 || reading.Status(f) >= 500 ||
+			!slices.Contains(words, word) {
 			return nil, ""
 		}
 		return f, fmt.Sprintf("the platform refuses this node as %s (HTTP %d)", word, reading.Status(f))
@@ -226,10 +228,12 @@ func limited(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 // edgeGaveUp holds if a proxy reports that its upstream gave no answer. A 503 does not count: it may be a maintenance
 // page.
 func edgeGaveUp(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
-	if s := reading.Status(f); (s != 502 && s != 504) || f.HTTP.Page != "edge_error" || world.NodeHears(c) != world.SilentSide {
+	if s := reading.Status(f); (s != 502 && s != 504) || f.HTTP.Page != "edge_error" ||
+		world.NodeHears(c) != world.SilentSide {
 		return nil, ""
 	}
-	return f, fmt.Sprintf("the edge at %s answers HTTP %d: its upstream gave no valid answer", reading.Where(f), reading.Status(f))
+	return f, fmt.Sprintf("the edge at %s answers HTTP %d: its upstream gave no valid answer", reading.Where(f),
+		reading.Status(f))
 }
 
 // otherHostKey has the host key that was presented; a host whose key was never known has another failure.
@@ -251,9 +255,9 @@ func notRoot(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("what sudo -n started runs as uid %d", *f.SSH.UID)
 }
 
-// Moved holds if a node's own addresses do not include the dialled one, which is the address that the platform has. A
+// moved holds if a node's own addresses do not include the dialled one, which is the address that the platform has. A
 // public address does not count: it may be that of a NAT.
-func Moved(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
+func moved(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	at := reading.PlainAddress(c.Subject.NodeHost)
 	ip, has := net.ParseIP(at), reading.Addresses(world.ReadModel(c, "node.agent_addresses"))
 	model := c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)

@@ -64,8 +64,8 @@ var PlaceholderRows = map[string]func(c *hop.Case) string{
 	"preflight":     func(c *hop.Case) string { return hop.Pasted(c.Plan.Command, hop.WalkLine()) },
 	"ssh":           hop.SSHOf,
 	"target":        targetOf,
-	"known_as":      KnownAs,
-	"known_hosts":   KnownHosts,
+	"known_as":      knownAs,
+	"known_hosts":   knownHosts,
 	"xid":           world.DecidingXID,
 
 	"unit":         profiled("agent_unit"),
@@ -79,10 +79,13 @@ var PlaceholderRows = map[string]func(c *hop.Case) string{
 	"cert":         agentFile("/cert.pem"),
 	"key":          agentFile("/key.pem"),
 
-	"terminal_base":  profiled("terminal_base"),
-	"os_user":        world.OSUser,
-	"app_unit":       world.AppUnit,
-	"session_id":     func(c *hop.Case) string { return c.Field(diag.HopTerminalTokenMint, hop.StepMint, "token.session_id") },
+	"terminal_base": profiled("terminal_base"),
+	"os_user":       world.OSUser,
+	"app_unit":      world.AppUnit,
+	"session_id": func(c *hop.Case) string {
+		return c.Field(diag.HopTerminalTokenMint, hop.StepMint,
+			"token.session_id")
+	},
 	"correlation_id": func(c *hop.Case) string { return cmp.Or(c.Subject.CorrelationID, c.CorrelationID) },
 	"agent_pid":      agentPID,
 	"agent_address": func(c *hop.Case) string {
@@ -114,8 +117,8 @@ func agentPID(c *hop.Case) string {
 	return strconv.Itoa(f.Unit.PID)
 }
 
-// KnownAs returns how a known_hosts file names the node's SSH server; "" if by its host alone.
-func KnownAs(c *hop.Case) string {
+// knownAs returns how a known_hosts file names the node's SSH server; "" if by its host alone.
+func knownAs(c *hop.Case) string {
 	if _, rest, found := strings.Cut(hop.Pasted(c.Expected("ssh"), hop.LoginLine()), " -p "); found {
 		port, _, _ := strings.Cut(rest, " ")
 		return "[" + c.Subject.NodeHost + "]:" + port
@@ -123,8 +126,8 @@ func KnownAs(c *hop.Case) string {
 	return ""
 }
 
-// KnownHosts returns the file that has the node's host key, "" if the profile leaves that to ssh_config.
-func KnownHosts(c *hop.Case) string {
+// knownHosts returns the file that has the node's host key, "" if the profile leaves that to ssh_config.
+func knownHosts(c *hop.Case) string {
 	login := hop.Pasted(c.Expected("ssh"), hop.LoginLine())
 	if _, rest, found := strings.Cut(login, " -o 'UserKnownHostsFile="); found {
 		file, _, _ := strings.Cut(rest, "'")

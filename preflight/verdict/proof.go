@@ -11,7 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
-// repeats is the least number of runs on each side of a proof, and silentRepeats if the failing side gets no answer: on
+// repeats is the least number of runs on each side of a proof, and SilentRepeats if the failing side gets no answer: on
 // a network that loses half of its packets, three runs that fail and three that pass happen by chance about once in a
 // hundred tries.
 const (
@@ -112,7 +112,10 @@ func (p *pair) doubt(c *hop.Case, step string, main *diag.Fact) string {
 // through the same phase: a slow server makes that difference as well.
 func (p *pair) hasty() bool {
 	return slices.ContainsFunc(p.failing.Runs, func(a *diag.Fact) bool {
-		return reading.GotNoAnswer(a) && !p.passing.All(func(b *diag.Fact) bool { return through(b, a.Phase) <= a.DurationMS })
+		return reading.GotNoAnswer(a) && !p.passing.All(func(b *diag.Fact) bool {
+			return through(b,
+				a.Phase) <= a.DurationMS
+		})
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 
 // Classify returns the classification of a judged report with the entries of a record that it may lack, as the report
 // itself has it: with the owner, the next step and the user state of its verdict.
-func Classify(chain *hop.Hops, r *diag.Report, record []*diag.RecordEntry) diag.Classification {
+func Classify(chain *hop.Chain, r *diag.Report, record []*diag.RecordEntry) diag.Classification {
 	e := EvidenceOf(chain, r)
 	if e.Record == nil {
 		e.Record = record
@@ -150,7 +150,10 @@ func readBy(c *hop.Case, hops []diag.HopResult, k *diag.Classification) int {
 		first = diag.HopControlPlaneAccess
 	}
 	for _, id := range append([]diag.HopID{first}, row.With...) {
-		if i := slices.IndexFunc(hops, func(h diag.HopResult) bool { return h.ID == id && reading.HasResult(h.Status) }); i >= 0 {
+		if i := slices.IndexFunc(hops, func(h diag.HopResult) bool {
+			return h.ID == id &&
+				reading.HasResult(h.Status)
+		}); i >= 0 {
 			return i
 		}
 	}

@@ -19,7 +19,7 @@ var ErrInvalidReport = errors.New("not a valid report")
 
 // Judge fills in a report's hops, verdict and dashboard from its subject, plan, facts and ending, and completes its
 // subject from the facts.
-func Judge(chain *hop.Hops, r *diag.Report) {
+func Judge(chain *hop.Chain, r *diag.Report) {
 	c := chain.CaseOf(r)
 	Learn(&r.Subject, c)
 	JudgeCase(r, c)
@@ -50,7 +50,7 @@ func Brought(hops []diag.HopResult, chain []hop.Hop) []diag.HopResult {
 // Replay judges the recorded facts again, by today's rules. The report that it returns shares no mutable state with
 // r. A report whose proof does not hold (a fact is missing, or the requests do not differ in exactly the named input)
 // is refused. A reduced report is returned as it was judged: with fewer facts another verdict could come out.
-func Replay(chain *hop.Hops, r *diag.Report) (*diag.Report, error) {
+func Replay(chain *hop.Chain, r *diag.Report) (*diag.Report, error) {
 	if r.APIVersion != diag.APIVersion || r.Kind != diag.KindPreflight {
 		return nil, fmt.Errorf("%w: want %s %s, have %q %q", ErrInvalidReport, diag.APIVersion, diag.KindPreflight,
 			r.APIVersion, r.Kind)
@@ -86,7 +86,7 @@ func errID(facts []diag.Fact) error {
 
 // AsToday judges a kept walk's facts again by these rules. A tool of other rules may have kept it: a different
 // verdict on the same facts is not a change of the node. A walk that cannot be judged again is returned unchanged.
-func AsToday(chain *hop.Hops, kept *diag.Report) *diag.Report {
+func AsToday(chain *hop.Chain, kept *diag.Report) *diag.Report {
 	if kept.Run.RulesVersion == RulesVersion {
 		return kept
 	}
@@ -142,7 +142,8 @@ func checkProof(c *hop.Case, p *diag.Proof) error {
 	}
 	// Earlier rules took a probe that came further for a pass; such a report is accepted, and judged by today's rules.
 	step, _, _ := hop.SplitID(a.ID)
-	if len(changed) != 1 || changed[0] != p.Changed || (!world.Passes(c, step, b) && !reading.Further(b, a)) || a.Vantage != b.Vantage {
+	if len(changed) != 1 || changed[0] != p.Changed || (!world.Passes(c, step, b) && !reading.Further(b, a)) ||
+		a.Vantage != b.Vantage {
 		return fmt.Errorf("%w: the proof says that %s changed between %q and %q; really changed: %v", ErrInvalidReport,
 			p.Changed, p.Failing, p.Passing, changed)
 	}

@@ -76,7 +76,8 @@ func sameFailure(f *diag.Fact, c *hop.Case) []string {
 	}
 	for _, r := range q.Runs {
 		k := r.Fact
-		if k == f || k.Failure != f.Failure || k.Request.Op != f.Request.Op || reading.Status(k) != reading.Status(f) || reading.Code(k) != reading.Code(f) {
+		if k == f || k.Failure != f.Failure || k.Request.Op != f.Request.Op || reading.Status(k) != reading.Status(f) ||
+			reading.Code(k) != reading.Code(f) {
 			continue
 		}
 		changed := diag.Changed(&f.Request, &k.Request)

@@ -30,7 +30,8 @@ func silentFact(h *diag.HopResult, c *hop.Case) *diag.Fact {
 		if s.Status != diag.StatusFail && s.Status != diag.StatusInconclusive {
 			continue
 		}
-		if f := c.FactByID(s.Fact); f != nil && strings.HasPrefix(s.Fact, string(h.ID)+"/") && reading.NoAnswer(f, c.EndedBy) {
+		if f := c.FactByID(s.Fact); f != nil && strings.HasPrefix(s.Fact, string(h.ID)+"/") && reading.NoAnswer(f,
+			c.EndedBy) {
 			return f
 		}
 	}
@@ -109,7 +110,8 @@ func OwnFault(c *hop.Case, f *diag.Finding) bool {
 	if proof, _, few := Prove(c, f.Signal, fact.ID); proof != nil || few {
 		return true
 	}
-	if reading.Status(fact) >= 500 || (fact.WS != nil && fact.WS.Status >= 500) || (reading.HungUp(fact) && reading.InPhase(fact, "http")) {
+	if reading.Status(fact) >= 500 || (fact.WS != nil && fact.WS.Status >= 500) || (reading.HungUp(fact) &&
+		reading.InPhase(fact, "http")) {
 		return false
 	}
 	if fact.Failure.Silent() {

@@ -91,7 +91,8 @@ func lackAt(h *diag.HopResult, c *hop.Case) diag.Lack {
 		return diag.LackPlatform
 	case f.Vantage == hop.Operator && reading.NotKnown(f):
 		return diag.LackSubject
-	case reading.NotAllowed(f), f.Vantage == hop.Operator && (reading.Status(f) == 401 || reading.Status(f) == 403) && !world.PassedOnce(c, f):
+	case reading.NotAllowed(f), f.Vantage == hop.Operator && (reading.Status(f) == 401 || reading.Status(f) == 403) &&
+		!world.PassedOnce(c, f):
 		return diag.LackRights
 	case f.Vantage == hop.Node && !f.Request.Op.Row().Ladder && reading.NoAnswer(f, c.EndedBy):
 		return diag.LackNode

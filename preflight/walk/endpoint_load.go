@@ -29,7 +29,7 @@ type endpointLoad struct {
 }
 
 // probeLimited is probe for a step's request, whose repeats it starts. If the server refuses the request and not others
-// of this walk, it is sent again, up to limitTries times, and from then on no more requests are open there than the
+// of this walk, it is sent again, up to LimitTries times, and from then on no more requests are open there than the
 // server took: a limit on connections per client is no fault of the platform. A request that waits to be sent is not
 // silent, nor is one that was refused: the repeats begin after the wait, and end with a refusal.
 func (w *walker) probeLimited(walk, ctx context.Context, h *hop.Hop, s hop.Step, req diag.Request, budget *budgeted) (

@@ -350,7 +350,7 @@ func (w *walker) lookAtLogin(ctx context.Context) *diag.Fact {
 
 // Rehearse returns the provisional blames of a recorded walk, computed from the start and end times of its facts. Hops
 // that this chain does not have keep the results of the report.
-func Rehearse(chain *hop.Hops, r *diag.Report) []Provisional {
+func Rehearse(chain *hop.Chain, r *diag.Report) []Provisional {
 	var all []Provisional
 	var shown lastProvisional
 	for at := SilentFor; at <= time.Duration(r.Run.DurationMS)*time.Millisecond; at += provisionalEvery {
@@ -366,7 +366,7 @@ func Rehearse(chain *hop.Hops, r *diag.Report) []Provisional {
 }
 
 // unfinishedAt returns what a recorded walk knew at a time after its start, and the number of its facts.
-func unfinishedAt(chain *hop.Hops, r *diag.Report, at time.Duration) (u unfinished, size int) {
+func unfinishedAt(chain *hop.Chain, r *diag.Report, at time.Duration) (u unfinished, size int) {
 	u = unfinished{c: chain.NewCase(r.Subject, r.Plan, diag.EndedCompleted, nil), at: at}
 	open, busy := map[string]bool{}, map[string]bool{}
 	for i := range r.Facts {
@@ -391,6 +391,7 @@ func unfinishedAt(chain *hop.Hops, r *diag.Report, at time.Duration) (u unfinish
 			u.waiting = append(u.waiting, id)
 		}
 	}
-	u.own = slices.DeleteFunc(verdict.Brought(r.Hops, chain.List()), func(own diag.HopResult) bool { return busy[string(own.ID)] })
+	u.own = slices.DeleteFunc(verdict.Brought(r.Hops, chain.List()),
+		func(own diag.HopResult) bool { return busy[string(own.ID)] })
 	return u, size
 }

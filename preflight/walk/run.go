@@ -29,7 +29,7 @@ type Job struct {
 // Run walks, reads what the platform recorded about the walk, and judges. It always returns a report, within about a
 // second of ctx's end; the report shares the job's plan and subject.
 func Run(ctx context.Context, j *Job) *diag.Report {
-	early := &EarlyPull{Open: writers(ChainOf(&j.Env).List())}
+	early := &EarlyPull{Open: writers(chainOf(&j.Env).List())}
 	began := time.Now()
 	facts, ended := Walk(ctx, &j.Env, j.Plan, j.Vantages, j.pullingEarly(ctx, early))
 	if j.Observe != nil {
@@ -47,7 +47,7 @@ func Run(ctx context.Context, j *Job) *diag.Report {
 		Subject: j.Env.Subject, Plan: j.Plan, Vantages: places(j.Vantages, facts), Facts: facts,
 		Evidence: evidence.Lines, EvidenceCut: evidence.Cut, Redaction: redaction(facts),
 	}
-	c := ChainOf(&j.Env).CaseOf(r)
+	c := chainOf(&j.Env).CaseOf(r)
 	verdict.Learn(&r.Subject, c)
 	if j.LastGood != nil {
 		r.Run.LastGoodAt = j.LastGood(r)
@@ -104,7 +104,7 @@ func (e *EarlyPull) Await(ctx context.Context) (have Pulled) {
 // done, while the node still answers.
 func (j *Job) pullingEarly(ctx context.Context, early *EarlyPull) func(Event) {
 	return func(ev Event) {
-		if ev.Kind == HopDone && hop.In(ChainOf(&j.Env).List(), ev.Hop).Writes {
+		if ev.Kind == HopDone && hop.In(chainOf(&j.Env).List(), ev.Hop).Writes {
 			if early.Open--; early.Open == 0 {
 				got := make(chan Pulled, 1)
 				early.Got = got
@@ -123,8 +123,9 @@ func (j *Job) Evidence(ctx context.Context, early *EarlyPull, facts []diag.Fact,
 	if ctx.Err() != nil {
 		return have
 	}
-	c := ChainOf(&j.Env).NewCase(j.Env.Subject, j.Plan, ended, facts)
-	if o := verdict.OutcomeOf(verdict.Assess(c.Chain.List(), c), ended); o == diag.OutcomeFail || o == diag.OutcomeInconclusive {
+	c := chainOf(&j.Env).NewCase(j.Env.Subject, j.Plan, ended, facts)
+	if o := verdict.OutcomeOf(verdict.Assess(c.Chain.List(), c), ended); o == diag.OutcomeFail ||
+		o == diag.OutcomeInconclusive {
 		if now := j.pull(ctx); len(now.Lines) >= len(have.Lines) { // fewer: the platform did not answer now
 			have = now
 		}

@@ -1,3 +1,5 @@
+// Package walk runs a plan: it sends the requests of its steps from their vantages, repeats and varies what fails, and
+// collects the facts.
 package walk
 
 import (
@@ -64,7 +66,7 @@ type Event struct {
 // even if a vantage blocks past ctx; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *hop.Env, plan diag.Plan, vantages map[string]hop.Vantage,
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
-	chain := ChainOf(e).List()
+	chain := chainOf(e).List()
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		secrets: cmp.Or(e.Known, e.Secrets()),
@@ -376,5 +378,5 @@ func hopNames(ids []diag.HopID) []string {
 	return names
 }
 
-// ChainOf returns the chain to walk.
-func ChainOf(e *hop.Env) *hop.Hops { return cmp.Or(e.Hops, hops.BuiltIn()) }
+// chainOf returns the chain to walk.
+func chainOf(e *hop.Env) *hop.Chain { return cmp.Or(e.Hops, hops.BuiltIn()) }

@@ -72,7 +72,7 @@ func (w *walker) expect(reqs []diag.Request) {
 // snapshot returns the case of a walk that still runs, with the facts so far; the caller holds mu. Facts are immutable,
 // so only the index is copied.
 func (w *walker) snapshot() *hop.Case {
-	c := ChainOf(w.env).NewCase(w.env.Subject, w.plan, diag.EndedCompleted, nil)
+	c := chainOf(w.env).NewCase(w.env.Subject, w.plan, diag.EndedCompleted, nil)
 	for _, f := range w.facts {
 		c.Put(f)
 	}

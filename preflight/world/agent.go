@@ -1,3 +1,5 @@
+// Package world tells what facts together show about a party: the agent, the gateway, a session, an identity, the
+// platform, the operator's own machine. Every hop and the verdict ask here, so that all of them know the same.
 package world
 
 import (
@@ -68,7 +70,7 @@ func StaleAfter(c *hop.Case) time.Duration {
 // LastRead returns the newest reading of the node that was answered as requested, else the first reading; nil if the
 // node was not read.
 func LastRead(c *hop.Case) *diag.Fact {
-	for _, step := range [...]string{StepNodeAfter, hop.StepReadAgain} {
+	for _, step := range [...]string{stepNodeAfter, hop.StepReadAgain} {
 		if f := c.Fact(diag.HopNodeHeartbeat, step); f.Passed() {
 			return f
 		}
@@ -166,7 +168,7 @@ func AgentAnswered(c *hop.Case) string {
 	return ""
 }
 
-// AnsweredSince is agentAnswered for f, which is about the agent; "" if f was asked only after that answer had come.
+// AnsweredSince is AgentAnswered for f, which is about the agent; "" if f was asked only after that answer had come.
 func AnsweredSince(c *hop.Case, f *diag.Fact) string {
 	task := c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask)
 	if task != nil && f.OffsetMS > EndedAt(task) {

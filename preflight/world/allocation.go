@@ -15,7 +15,8 @@ import (
 func endpointIsNodes(c *hop.Case) bool {
 	host, port, err := net.SplitHostPort(AppEndpoint(c))
 	login := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH)
-	return err == nil && port == AppPort(c) && (host == c.Subject.NodeHost || (login != nil && host == reading.RemoteIP(login)))
+	return err == nil && port == AppPort(c) && (host == c.Subject.NodeHost || (login != nil &&
+		host == reading.RemoteIP(login)))
 }
 
 // AllocationStates are the states of an allocation that the judge knows; the first is that of one in use.
@@ -68,7 +69,8 @@ func InTransition(f *diag.Fact) bool {
 
 // Starting is the finding for a unit in transition.
 func Starting(f *diag.Fact) diag.Finding {
-	return reading.Undecided(f, "%s is being started or stopped (%s/%s), so the result is not known yet; run preflight again",
+	return reading.Undecided(f,
+		"%s is being started or stopped (%s/%s), so the result is not known yet; run preflight again",
 		f.Request.Target, f.Unit.Active, f.Unit.Sub)
 }
 

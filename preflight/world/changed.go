@@ -13,10 +13,10 @@ import (
 // This file handles changes of the platform's state during a walk: the state on which a verdict rests is read again
 // before the verdict.
 
-// StepAllocationAfter and stepNodeAfter read the allocation and the node again, after all other steps.
+// stepAllocationAfter and stepNodeAfter read the allocation and the node again, after all other steps.
 const (
-	StepAllocationAfter = "allocation_after"
-	StepNodeAfter       = "node_after"
+	stepAllocationAfter = "allocation_after"
+	stepNodeAfter       = "node_after"
 )
 
 // changing are the fields of an allocation that other hops depend on.
@@ -25,7 +25,7 @@ var changing = [...]string{"allocation.node_id", "allocation.os_user", "allocati
 
 // AllocationAfter reads the allocation again if it is not active here, or if something that depends on it failed.
 func AllocationAfter(first hop.Step) hop.Step {
-	first.Name, first.Optional, first.Second, first.Last = StepAllocationAfter, true, true, true
+	first.Name, first.Optional, first.Second, first.Last = stepAllocationAfter, true, true, true
 	first.Unless = func(c *hop.Case) string {
 		state := AllocationField(c, "allocation.state")
 		switch {
@@ -57,9 +57,9 @@ func allocationInDoubt(c *hop.Case) bool {
 // active in neither.
 func AllocationChanged(c *hop.Case) string {
 	id := diag.HopAllocationBinding
-	then, now := c.Fact(id, hop.StepAllocation), c.Fact(id, StepAllocationAfter)
+	then, now := c.Fact(id, hop.StepAllocation), c.Fact(id, stepAllocationAfter)
 	was := func(name string) string { return c.Field(id, hop.StepAllocation, name) }
-	is := func(name string) string { return c.Field(id, StepAllocationAfter, name) }
+	is := func(name string) string { return c.Field(id, stepAllocationAfter, name) }
 	active, state, first := AllocationStates[0], is("allocation.state"), was("allocation.state")
 	describe := func(a, b string) string {
 		return fmt.Sprintf("allocation %s changed during this walk (%s, then %s): walk again", c.Subject.AllocationID,
@@ -87,7 +87,7 @@ func AllocationChanged(c *hop.Case) string {
 
 // NodeAfter reads the node again if the first reading shows a problem.
 func NodeAfter(first hop.Step) hop.Step {
-	first.Name, first.Optional, first.Second, first.Last = StepNodeAfter, true, true, true
+	first.Name, first.Optional, first.Second, first.Last = stepNodeAfter, true, true, true
 	first.Unless = func(c *hop.Case) string {
 		word := func(name string) string { return c.Field(diag.HopNodeHeartbeat, hop.StepReadModel, name) }
 		reason, identity := word("node.recovery_reason"), word("node.identity")
@@ -117,11 +117,11 @@ func resultsMissing(c *hop.Case) bool {
 // it.
 func lostResults(c *hop.Case) *int {
 	step := hop.StepReadModel
-	if after := c.Fact(diag.HopNodeHeartbeat, StepNodeAfter); resultsMissing(c) && after != nil {
+	if after := c.Fact(diag.HopNodeHeartbeat, stepNodeAfter); resultsMissing(c) && after != nil {
 		if !WaitedFor(after) {
 			return nil
 		}
-		step = StepNodeAfter
+		step = stepNodeAfter
 	}
 	return reading.Count(c.Field(diag.HopNodeHeartbeat, step, "node.lost_results"))
 }
@@ -130,7 +130,7 @@ func lostResults(c *hop.Case) *int {
 // started, or its network repaired, during the walk.
 func cameBack(c *hop.Case) bool {
 	f := c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)
-	if !c.Fact(diag.HopNodeHeartbeat, StepNodeAfter).Passed() || !ContactFresh(c) {
+	if !c.Fact(diag.HopNodeHeartbeat, stepNodeAfter).Passed() || !ContactFresh(c) {
 		return false
 	}
 	seen, beat := AgeOf(f, "node.last_seen_at"), AgeOf(f, "node.last_heartbeat_at")

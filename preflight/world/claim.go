@@ -46,14 +46,16 @@ var claims = [...]struct {
 		func(c *hop.Case, _ *diag.Fact) bool {
 			// the API, asked at the edge of the terminal route
 			other := c.FactByID(hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz) + "~" + reading.CounterOtherRoute)
-			return NodeHears(c) != SilentSide || other.Passed() || answeredSomewhere(c, hop.Operator, c.Expected("api_base"), "http")
+			return NodeHears(c) != SilentSide || other.Passed() || answeredSomewhere(c, hop.Operator, c.Expected("api_base"),
+				"http")
 		},
 	},
 	ClaimOperatorWay: {
 		"; the node API answers the node, so the fault is on the operator's network path",
 		func(c *hop.Case, f *diag.Fact) bool {
 			reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-			return noOperatorWay(c, f) || reach == nil || hop.HostPortOf(reading.Target(reach)) != hop.HostPortOf(reading.Target(f))
+			return noOperatorWay(c, f) || reach == nil ||
+				hop.HostPortOf(reading.Target(reach)) != hop.HostPortOf(reading.Target(f))
 		},
 	},
 	ClaimPlatformLives: {
@@ -71,7 +73,8 @@ var claims = [...]struct {
 		func(c *hop.Case, f *diag.Fact) bool {
 			control := c.FactByID(f.ID + "~" + reading.CounterFromOperator)
 			return (control != nil && control.Failure.Local()) || comesAndGoes(c, f) ||
-				answeredSomewhere(c, hop.Operator, reading.Target(f), f.Phase) || answeredSomewhere(c, hop.Node, reading.Target(f), f.Phase)
+				answeredSomewhere(c, hop.Operator, reading.Target(f), f.Phase) || answeredSomewhere(c, hop.Node,
+				reading.Target(f), f.Phase)
 		},
 	},
 	claimOnlyLookup:    {"; at %s it answers, so only the look-up is at fault", nil},
@@ -105,7 +108,8 @@ var claims = [...]struct {
 		"; the gateway did not end it, so something between browser and gateway cut it",
 		func(c *hop.Case, _ *diag.Fact) bool {
 			reason := SessionField(c, "session.close_reason")
-			return reading.Status(c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)) != 200 || (reason != "" && reason != BrowserLeft)
+			return reading.Status(c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)) != 200 || (reason != "" &&
+				reason != BrowserLeft)
 		},
 	},
 	ClaimWorkloadWay: {
@@ -119,7 +123,8 @@ var claims = [...]struct {
 		func(c *hop.Case, f *diag.Fact) bool {
 			// A connection that was not made did not come so far, and a silence may be an answer that was lost on its way back.
 			// A 503 page may be the listener's own: for maintenance, or of a limit.
-			return (reading.Status(f) == 503 && f.HTTP.Page == "edge_error") || reading.InPhase(f, "dns", "tcp", "tls") || reading.HungUp(f) ||
+			return (reading.Status(f) == 503 && f.HTTP.Page == "edge_error") || reading.InPhase(f, "dns", "tcp", "tls") ||
+				reading.HungUp(f) ||
 				reading.GotNoAnswer(f) || (reading.Status(f) == 0 && !listenerAnswers(c))
 		},
 	},
@@ -136,7 +141,8 @@ func comesAndGoes(c *hop.Case, f *diag.Fact) bool {
 // noOperatorWay reports whether f, a fact of the operator, contradicts a fault on the operator's path, or whether the
 // node gets no answer either.
 func noOperatorWay(c *hop.Case, f *diag.Fact) bool {
-	return NodeHears(c) != AnsweredSide || reading.Status(f) != 0 || comesAndGoes(c, f) || reading.Rung(f.Phase) > reading.Rung("tls") ||
+	return NodeHears(c) != AnsweredSide || reading.Status(f) != 0 || comesAndGoes(c, f) ||
+		reading.Rung(f.Phase) > reading.Rung("tls") ||
 		answeredSomewhere(c, hop.Operator, reading.Target(f), f.Phase)
 }
 

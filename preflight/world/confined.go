@@ -29,8 +29,9 @@ func LoginNetworkFinding(f *diag.Fact) *diag.Finding {
 	if f == nil || f.AgentView != ViewLoginNetwork || f.Passed() {
 		return nil
 	}
-	out := reading.Undecided(f, "this login runs in its own network namespace and may not enter the machine's, so access of the "+
-		"machine and its agent to %s was not measured; from the login's network: %s", reading.Where(f), reading.Saw(f))
+	out := reading.Undecided(f,
+		"this login runs in its own network namespace and may not enter the machine's, so access of the "+
+			"machine and its agent to %s was not measured; from the login's network: %s", reading.Where(f), reading.Saw(f))
 	out.Lack = diag.LackRights
 	return &out
 }
@@ -111,8 +112,9 @@ func AgentNetworkUnseen(c *hop.Case, f *diag.Fact, unheard bool) *diag.Finding {
 	if f.Request.Network != "" || f.OwnNetwork || f.AgentView == ViewEntered {
 		return nil
 	}
-	out := reading.Undecided(f, "the agent's unit gives it its own network namespace%s, which this login does not enter (%s), so "+
-		"the agent's access to %s was not measured", byUnit(c), f.AgentView, reading.Where(f))
+	out := reading.Undecided(f,
+		"the agent's unit gives it its own network namespace%s, which this login does not enter (%s), so "+
+			"the agent's access to %s was not measured", byUnit(c), f.AgentView, reading.Where(f))
 	out.Signal = diag.SigAgentConfined
 	return &out
 }

@@ -51,12 +51,14 @@ func FamilyWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 			continue
 		}
 		f, k := c.Fact(h.ID, s.Name), c.Counter(h.ID, s.Name, reading.CounterOtherFamily)
-		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !reading.RefusesFamily(k) || reading.WarnedBefore(h.ID, c, f) ||
+		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !reading.RefusesFamily(k) || reading.WarnedBefore(h.ID, c,
+			f) ||
 			(reading.GotNoAnswer(k) && LossSeen(c, k.Vantage) != "") { // a single silence on a lossy path does not count
 			continue
 		}
 		dead, alive := k.Request.Resolve, reading.RemoteIP(f)
-		w := reading.Warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s", reading.Family(dead), dead,
+		w := reading.Warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s",
+			reading.Family(dead), dead,
 			f.DNS.Name,
 			reading.Saw(k), reading.Family(alive), alive, reading.FamilyCost(f, dead))
 		w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
@@ -74,7 +76,8 @@ func StrayFamily(c *hop.Case, f *diag.Fact, out *diag.Finding) string {
 	}
 	k := q.First()
 	used := reading.RemoteIP(f)
-	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", reading.Family(used), used,
+	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", reading.Family(used),
+		used,
 		reading.Family(k.Request.Resolve), k.Request.Resolve)
 }
 
@@ -107,7 +110,8 @@ func ResolverAtFault(c *hop.Case, f *diag.Fact) bool {
 			return true
 		}
 	}
-	return len(f.DNS.Behind) > 0 && !slices.ContainsFunc(f.DNS.Behind, func(a diag.DNSAnswer) bool { return !reading.Knows(a) })
+	return len(f.DNS.Behind) > 0 && !slices.ContainsFunc(f.DNS.Behind,
+		func(a diag.DNSAnswer) bool { return !reading.Knows(a) })
 }
 
 // PassedOnce reports whether the request of f passed another time: its answer is then that of one of several servers,

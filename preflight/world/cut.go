@@ -178,7 +178,8 @@ func silentFront(c *hop.Case, w *diag.WSFacts) CutVerdict {
 	case reading.Unasked(row, "session.close_reason"):
 	case reason == BrowserLeft: // the gateway works, and did not end the session
 		k.At, k.Direct = CutFront, true
-	case reason == "" && after != nil && (reading.SessionNotFound(after) || reading.PlatformCode(after)): // not an edge's answer
+	case reason == "" && after != nil && (reading.SessionNotFound(after) ||
+		reading.PlatformCode(after)): // not an edge's answer
 		k.At, k.Direct = CutFront, true
 		k.Text += "; the gateway answers another request of the node meanwhile"
 	case reason == "" && !slices.Contains(c.Planned(diag.HopGatewayNodeStream).Steps, stepGateway): // an older report
@@ -213,7 +214,7 @@ func cutAtNode(c *hop.Case, f *diag.Fact) CutVerdict {
 	case code != "":
 		text += ": it was closed with " + how
 	}
-	if a := c.Fact(diag.HopGatewayNodeStream, StepAgent); a.Passed() && a.Unit != nil {
+	if a := c.Fact(diag.HopGatewayNodeStream, stepAgent); a.Passed() && a.Unit != nil {
 		text += fmt.Sprintf("; the agent's process %d kept running", a.Unit.PID)
 	}
 	return CutVerdict{At: cutBack, Direct: f.WS.FrameCode == nodeLeft || f.WS.CloseReason == nodeLeft || code != "",

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	StepAgent      = "agent"
+	stepAgent      = "agent"
 	stepGateway    = "gateway"
 	stepAgentAfter = "agent_after"
 )
@@ -20,9 +20,10 @@ const (
 // AgentStep reads the agent's unit again if the node's side of the session ended, to see whether the agent survived.
 func AgentStep() hop.Step {
 	return hop.Step{
-		Name: StepAgent, From: hop.Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Session: true,
+		Name: stepAgent, From: hop.Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Session: true,
 		Optional: true, Second: true, Fields: []string{"session.node_stream_connected_at"},
-		After: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession), hop.FactID(diag.HopTerminalOpenTask, hop.StepSessionRow)},
+		After: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession), hop.FactID(diag.HopTerminalOpenTask,
+			hop.StepSessionRow)},
 		Unless: func(c *hop.Case) string {
 			if StreamCut(c).Behind() {
 				return ""
@@ -72,7 +73,7 @@ func ShellFailed(c *hop.Case) bool {
 
 // AgentGone describes how the agent's process ended during the session; "" if it did not, or if that is not known.
 func AgentGone(c *hop.Case) string {
-	f, first := c.Fact(diag.HopGatewayNodeStream, StepAgent), c.Fact(diag.HopNodeReadiness, hop.StepProcess)
+	f, first := c.Fact(diag.HopGatewayNodeStream, stepAgent), c.Fact(diag.HopNodeReadiness, hop.StepProcess)
 	session := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
 	if f == nil {
 		f = c.Fact(diag.HopTerminalStartup, stepAgentAfter)

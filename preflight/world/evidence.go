@@ -37,7 +37,8 @@ func Points(c *hop.Case, hops []diag.HopResult) []diag.CheckPoint {
 			add(diag.PointIssuer, true, "the ingress accepts the node's certificate")
 		}
 	}
-	if h := reading.HopNamed(hops, diag.HopNodeRecoveryStatus); h.Signal == diag.SigIngressCADrift && h.Status == diag.StatusFail {
+	if h := reading.HopNamed(hops, diag.HopNodeRecoveryStatus); h.Signal == diag.SigIngressCADrift &&
+		h.Status == diag.StatusFail {
 		add(diag.PointIssuer, false, h.Text)
 	}
 	switch trip := reading.HopNamed(hops, diag.HopNodeTaskRoundtrip); {
@@ -60,7 +61,8 @@ func nodeEvidence(c *hop.Case) *classify.NodeEvidence {
 		Identity:   ReadModel(c, "node.identity"), Posture: ReadModel(c, "node.agent_posture"),
 		Reason:  diag.ReasonCode(ReadModel(c, "node.recovery_reason")),
 		Version: ReadModel(c, "node.agent_version"), DesiredVersion: ReadModel(c, "node.agent_desired_version"),
-		Address: reading.PlainAddress(ReadModel(c, "node.private_ip")), Addresses: reading.Addresses(ReadModel(c, "node.agent_addresses")),
+		Address: reading.PlainAddress(ReadModel(c, "node.private_ip")), Addresses: reading.Addresses(ReadModel(c,
+			"node.agent_addresses")),
 		GuestAgent: ReadModel(c, "node.guest_agent_status"), StaleTasks: reading.Count(ReadModel(c, "node.stale_tasks")),
 		LostResults: lostResults(c), Checklist: platformPoints(c),
 	}
@@ -161,7 +163,8 @@ func Denials(c *hop.Case) []classify.Denial {
 	if _, whole := profileMismatch(c); whole {
 		return nil // another machine was refused
 	}
-	if w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait); DeniesAccess(w) && !(reading.AsksForNoCert(w) && AsProfiled(c)) &&
+	if w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait); DeniesAccess(w) && !(reading.AsksForNoCert(w) &&
+		AsProfiled(c)) &&
 		LetIn(c, w) == "" && (reading.Code(w) == "" || reading.PlatformDenies(w)) {
 		d := classify.Denial{Source: "task wait", Code: reading.Code(w)}
 		if w.TLS != nil {

@@ -44,7 +44,7 @@ func SessionField(c *hop.Case, name string) string {
 	return c.Field(diag.HopTerminalOpenTask, hop.StepSessionRow, name)
 }
 
-// StreamCame and shellReady report whether the gateway's row of the session has the node's stream, and its ready shell.
+// StreamCame and ShellReady report whether the gateway's row of the session has the node's stream, and its ready shell.
 func StreamCame(c *hop.Case) bool {
 	return !c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.node_stream_connected_at").IsZero()
 }

@@ -73,7 +73,8 @@ func UnansweredAfter(f *diag.Fact, last int64) bool {
 	if !late || !hop.Conclusive(f) || f.Failure.Local() || platformAnswered(f) {
 		return false
 	}
-	return (reading.GotNoAnswer(f) && !reading.InPhase(f, "dns")) || f.Failure == diag.TCPRefused || reading.HungUp(f) || edgeAlone(f) ||
+	return (reading.GotNoAnswer(f) && !reading.InPhase(f, "dns")) || f.Failure == diag.TCPRefused ||
+		reading.HungUp(f) || edgeAlone(f) ||
 		(reading.Upgraded(f) && broke(f.WS))
 }
 
@@ -127,7 +128,8 @@ func AnsweredUntil(c *hop.Case, f *diag.Fact) string {
 		return ""
 	}
 	for g := range c.All() {
-		if g.Vantage == f.Vantage && reading.Status(g) > 0 && !edgeAlone(g) && hop.HostPortOf(reading.Target(g)) == hop.HostPortOf(reading.Target(f)) {
+		if g.Vantage == f.Vantage && reading.Status(g) > 0 && !edgeAlone(g) &&
+			hop.HostPortOf(reading.Target(g)) == hop.HostPortOf(reading.Target(f)) {
 			last = max(last, EndedAt(g))
 		}
 	}

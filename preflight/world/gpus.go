@@ -38,7 +38,7 @@ func MeasuredOnGPU(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return gpuReports(f, reading.HeadOf("", f))
 }
 
-// MeasuredHere is measuredOnGPU for this tool's own judgement.
+// MeasuredHere is MeasuredOnGPU for this tool's own judgement.
 func MeasuredHere(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return gpuReports(f, reading.JudgedHere("", f, nil))
 }

@@ -11,8 +11,10 @@ func LoadWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
 		if f := c.JudgedFact(&h.Steps[i]); f != nil && h.Steps[i].Uses == "" && refusedFirst(f) {
-			out = append(out, reading.Warn("", f, "%s refused this request %s beside others of this walk, and then answered it: "+
-				"a limit on connections per client, or a server that refuses some requests", reading.Where(f), reading.Times(f.Refused)))
+			out = append(out, reading.Warn("", f,
+				"%s refused this request %s beside others of this walk, and then answered it: "+
+					"a limit on connections per client, or a server that refuses some requests", reading.Where(f),
+				reading.Times(f.Refused)))
 		}
 	}
 	return out

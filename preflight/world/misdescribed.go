@@ -114,7 +114,8 @@ func ClockOfOperator(c *hop.Case, f *diag.Fact, node, margin time.Duration) *dia
 			node.Round(time.Millisecond))
 		out.Signal = diag.SigOperatorClockSkew
 	case (node - platform).Abs() <= bearable:
-		out = reading.Warn(diag.SigOperatorClockSkew, f, "the clocks of node and platform agree, and this machine's is %s off",
+		out = reading.Warn(diag.SigOperatorClockSkew, f,
+			"the clocks of node and platform agree, and this machine's is %s off",
 			(-node).Round(time.Millisecond))
 		out.Failure = diag.ClockSkew
 	default:
@@ -154,8 +155,9 @@ func platformBehind(c *hop.Case) time.Duration {
 
 // expiredEarly is the finding for a no-op that the agent refused as expired, by a clock that is right.
 func expiredEarly(c *hop.Case, f *diag.Fact) diag.Finding {
-	out := reading.Fail(diag.SigTaskClaimFailed, f, "the agent refused the no-op as expired (task_expired): the platform's clock "+
-		"is %s behind those of node and operator, so its tasks expire early", diag.Age(platformBehind(c)))
+	out := reading.Fail(diag.SigTaskClaimFailed, f,
+		"the agent refused the no-op as expired (task_expired): the platform's clock "+
+			"is %s behind those of node and operator, so its tasks expire early", diag.Age(platformBehind(c)))
 	out.Side, out.Direct, out.Reason = diag.SidePlatform, true, diag.ReasonNone
 	return out
 }

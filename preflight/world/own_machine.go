@@ -63,7 +63,8 @@ func exhausted(c *hop.Case, f *diag.Fact) *diag.Finding {
 		out.Culprit, out.Direct = "node out of "+string(s.Resource), true
 		return &out
 	}
-	out := reading.Undecided(f, "%s is out of %s, so nothing was asked of %s: %s", reading.ProberOf(f), outOf(s), askedOf(f), reading.Saw(f))
+	out := reading.Undecided(f, "%s is out of %s, so nothing was asked of %s: %s", reading.ProberOf(f), outOf(s),
+		askedOf(f), reading.Saw(f))
 	if f.Vantage != hop.Platform {
 		out.Signal = diag.SigOperatorMachine
 	}
@@ -81,18 +82,21 @@ func denied(c *hop.Case, f *diag.Fact) *diag.Finding {
 	}
 	found := len(d.PacketFilters) > 0 || d.Route != "" || len(d.CgroupFilters) > 0 || d.Seccomp == "filter"
 	if UnknownRefuser(f) && !found {
-		return new(reading.Undecided(f, "a policy refuses the %s's connection to %s: its own, or that of a router on the path, "+
-			"which is the same errno over IPv6: %s; %s", f.Vantage, askedOf(f), reading.Saw(f), deniers(d)))
+		return new(reading.Undecided(f,
+			"a policy refuses the %s's connection to %s: its own, or that of a router on the path, "+
+				"which is the same errno over IPv6: %s; %s", f.Vantage, askedOf(f), reading.Saw(f), deniers(d)))
 	}
 	shared := len(d.PacketFilters) > 0 || d.Route != ""
 	heard := agentHeard(c, f)
 	if f.Vantage == hop.Node && heard == "" && (shared || (len(d.CgroupFilters) == 0 && d.Seccomp != "filter")) {
-		out := reading.Fail(diag.SigAgentConfined, f, "%s itself denies the connection to %s: %s; %s", networkOf(c, f), askedOf(f),
+		out := reading.Fail(diag.SigAgentConfined, f, "%s itself denies the connection to %s: %s; %s", networkOf(c, f),
+			askedOf(f),
 			reading.Saw(f), deniers(d))
 		out.Culprit, out.Direct = culpritConfined, true
 		return &out
 	}
-	out := reading.Undecided(f, "%s itself denies the connection to %s: %s; %s", reading.ProberOf(f), askedOf(f), reading.Saw(f), deniers(d))
+	out := reading.Undecided(f, "%s itself denies the connection to %s: %s; %s", reading.ProberOf(f), askedOf(f),
+		reading.Saw(f), deniers(d))
 	if f.Vantage != hop.Platform {
 		out.Signal = diag.SigOperatorMachine
 	}

@@ -29,10 +29,11 @@ const (
 // DeniesAccess reports whether f was refused with 401 or 403; a login page and a rate limiter's answer do not count. A
 // health page is requested without a token: a platform may close it, which is not a fault.
 func DeniesAccess(f *diag.Fact) bool {
-	return f != nil && !f.Throttled() && (reading.Status(f) == 401 || reading.Status(f) == 403) && f.Failure != diag.HTTPEdgeAuth
+	return f != nil && !f.Throttled() && (reading.Status(f) == 401 || reading.Status(f) == 403) &&
+		f.Failure != diag.HTTPEdgeAuth
 }
 
-// DescribeClosedHealthPage describes an answer for which deniesAccess is true; only a 401 is about a login.
+// DescribeClosedHealthPage describes an answer for which DeniesAccess is true; only a 401 is about a login.
 func DescribeClosedHealthPage(f *diag.Fact) string {
 	if reading.Status(f) == 401 {
 		return "wants a login (HTTP 401)"
@@ -40,7 +41,7 @@ func DescribeClosedHealthPage(f *diag.Fact) string {
 	return fmt.Sprintf("refuses a request without a token (HTTP %d)", reading.Status(f))
 }
 
-// Results of nodeHears.
+// Results of NodeHears.
 const (
 	unknownSide = iota
 	AnsweredSide
@@ -68,7 +69,8 @@ func NodeHears(c *hop.Case) int {
 	if reach == nil {
 		return unknownSide
 	}
-	for _, name := range []string{reading.CounterPinned, reading.CounterHostView, reading.CounterHostNetwork, reading.CounterFromOperator,
+	for _, name := range []string{reading.CounterPinned, reading.CounterHostView, reading.CounterHostNetwork,
+		reading.CounterFromOperator,
 		reading.CounterProfileURL} {
 		if hears(c.FactByID(reach.ID+"~"+name)) == AnsweredSide {
 			return AnsweredSide
@@ -101,14 +103,17 @@ func ListenerReplied(c *hop.Case, f *diag.Fact) bool {
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
 		return true // a plain listener, and no path to request
 	}
-	return !f.Throttled() && (reading.InPhase(f, "mtls") || (s > 0 && s < 500) || reading.EndedUnshown(f) || PageAlone(c, f))
+	return !f.Throttled() && (reading.InPhase(f, "mtls") || (s > 0 && s < 500) || reading.EndedUnshown(f) ||
+		PageAlone(c, f))
 }
 
 // PageAlone reports whether f is a health page that fails at an API that takes this node's task wait.
 func PageAlone(c *hop.Case, f *diag.Fact) bool {
 	w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
-	failing := reading.Status(f) >= 500 || (reading.Status(f) == 0 && reading.InPhase(f, "http") && !reading.EndedUnshown(f))
-	return failing && reading.OfPage(f) && w != nil && reading.Admitted(w) && hop.SameEndpoint(reading.Target(f), reading.Target(w))
+	failing := reading.Status(f) >= 500 || (reading.Status(f) == 0 && reading.InPhase(f, "http") &&
+		!reading.EndedUnshown(f))
+	return failing && reading.OfPage(f) && w != nil && reading.Admitted(w) && hop.SameEndpoint(reading.Target(f),
+		reading.Target(w))
 }
 
 // Gets describes what a failed request got.

@@ -19,15 +19,16 @@ func ErrorsOfTask(task func(c *hop.Case) string, codes ...string) *hop.RecordedE
 
 // ErrorsOfStream are those about the node's stream of the walk's session.
 func ErrorsOfStream(signals ...diag.Signal) *hop.RecordedErrors {
-	return &hop.RecordedErrors{Signals: signals, Task: SessionTask, Reasons: []diag.RecordReason{diag.RecTerminalStreamFailed},
-		Codes: []string{"node_stream_failed", "node_stream_mtls", "task_"}}
+	return &hop.RecordedErrors{Signals: signals, Task: SessionTask,
+		Reasons: []diag.RecordReason{diag.RecTerminalStreamFailed},
+		Codes:   []string{"node_stream_failed", "node_stream_mtls", "task_"}}
 }
 
 // SessionTask is the id of the task that opens the walk's session.
 func SessionTask(c *hop.Case) string { return SessionField(c, "session.task_id") }
 
-// AddRecorded adds to a hop's failing findings the error that the node, or else the platform, recorded for that very step of
-// this walk: it is closer to the cause than any guess. Without w it adds nothing.
+// AddRecorded adds to a hop's failing findings the error that the node, or else the platform, recorded for that very
+// step of this walk: it is closer to the cause than any guess. Without w it adds nothing.
 func AddRecorded(w *hop.RecordedErrors, findings []diag.Finding, c *hop.Case) {
 	explained := func(f diag.Finding) bool {
 		return f.Status == diag.StatusFail && slices.Contains(w.Signals, f.Signal)

@@ -39,7 +39,8 @@ func LetIn(c *hop.Case, f *diag.Fact) string {
 // if only once.
 func ingressAccepts(c *hop.Case) bool {
 	w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
-	return w != nil && ((reading.Admitted(w) && reading.AsksForCert(w) && (w.HTTP == nil || w.HTTP.Cached == "")) || PassedOnce(c, w))
+	return w != nil && ((reading.Admitted(w) && reading.AsksForCert(w) && (w.HTTP == nil || w.HTTP.Cached == "")) ||
+		PassedOnce(c, w))
 }
 
 // OperatorGetsSame reports whether every request of the operator to the API has the answer of f, which nothing shows to
@@ -51,7 +52,8 @@ func OperatorGetsSame(c *hop.Case, f *diag.Fact) bool {
 	seen := false
 	for _, step := range [...]string{hop.StepHealthz, hop.StepAuth} {
 		k := c.Fact(diag.HopControlPlaneAccess, step)
-		if k != nil && (reading.Status(k) != reading.Status(f) || !reading.Vague(k) || k.Throttled() || reading.Code(k) != reading.Code(f)) {
+		if k != nil && (reading.Status(k) != reading.Status(f) || !reading.Vague(k) || k.Throttled() ||
+			reading.Code(k) != reading.Code(f)) {
 			return false
 		}
 		seen = seen || (k != nil && (step == hop.StepAuth || reading.Status(f) == 400)) // a health page may be closed to all
@@ -80,7 +82,8 @@ func Signer(f *diag.Fact) string {
 	if reading.Code(f) != "" {
 		return "; it has " + OfNoPlatform(f) + ": " + reading.Where(f) + ", or what is in front of it, may have answered"
 	}
-	return "; it has no error code of the platform, so " + reading.Where(f) + ", or what is in front of it, may have answered"
+	return "; it has no error code of the platform, so " + reading.Where(f) +
+		", or what is in front of it, may have answered"
 }
 
 // OfNoPlatform describes what shows that a refusal may not be the platform's.
@@ -112,7 +115,7 @@ func ReadFromCache(c *hop.Case, f *diag.Fact) bool {
 	return f != nil && f.Vantage == hop.Operator && ofPlatform(c, f) && reading.Status(f) == 200 && f.HTTP.Cached != ""
 }
 
-// FromCache describes an answer that readFromCache reports.
+// FromCache describes an answer that ReadFromCache reports.
 func FromCache(f *diag.Fact) string {
 	return fmt.Sprintf("the API's answer came from a cache (%s), so it may be out of date", f.HTTP.Cached)
 }

@@ -74,7 +74,8 @@ func (u *runResults) differs() string {
 
 // Mixture describes a request that passed only some of the time.
 func (u *runResults) Mixture() string {
-	return fmt.Sprintf("; sent %s with mixed results: %s%s%s", reading.Times(len(u.passed)+len(u.failed)), u.words(), u.late(),
+	return fmt.Sprintf("; sent %s with mixed results: %s%s%s", reading.Times(len(u.passed)+len(u.failed)), u.words(),
+		u.late(),
 		u.differs())
 }
 
@@ -146,7 +147,7 @@ func AnsweredRemotely(f *diag.Fact) bool {
 // retransmitted segments, or a request that was answered one time and not another time. "" without evidence.
 func LossSeen(c *hop.Case, vantage string) string { return lossFrom(c, vantage).words }
 
-// lossFrom is lossSeen with whether packets or only answers are lost; it caches its results.
+// lossFrom is LossSeen with whether packets or only answers are lost; it caches its results.
 func lossFrom(c *hop.Case, vantage string) loss {
 	known := lossMemo.Of(c)
 	i := slices.IndexFunc(*known, func(l loss) bool { return l.vantage == vantage })

@@ -17,7 +17,7 @@ import (
 )
 
 // TestAHopOwnsItself: everything special about one hop is in its own file, so that a hop is added, changed and read in
-// one place. No other code compares an id with a hop's: it uses a field of preflight.Hop, or of the hop's row in the
+// one place. No other code compares an id with a hop's: it uses a field of hop.Hop, or of the hop's row in the
 // catalogue. Lists of hops in Needs, After, ExplainedBy, Behind and Reads compare nothing.
 func TestAHopOwnsItself(t *testing.T) {
 	root := filepath.Join("..", "..")
@@ -72,7 +72,8 @@ var maySingleOut = map[string]string{
 	"ops/lifecycle.go":          "the two reads without which nothing is known about a node",
 	"ops/session.go":            "a fact of a walk that a use case reads, named in one place",
 	"ops/trust.go":              "the hops that a use case asks for",
-	"preflight/silence.go":      "one list that several hops have as Behind",
+	"preflight/hop/steps.go":    "one list that several hops have as Behind",
+	"preflight/world/tasks.go":  "the result of the walk's own task, which is one hop's",
 	"diag/trust/inputs.go":      "the facts of a walk that a trust table consists of, named in one place",
 }
 
@@ -83,7 +84,7 @@ func TestTheHopRuleCanFail(t *testing.T) {
 		`_ = diag.HopNodeReadiness != h.ID`:                                               1,
 		`_ = h.ID == "node_readiness"`:                                                    1,
 		`_ = f.ID == string(diag.HopNodeReadiness)+"/disk"`:                               1,
-		`_ = f.ID == factID(diag.HopNodeReadiness, "disk")`:                               1,
+		`_ = f.ID == hop.FactID(diag.HopNodeReadiness, "disk")`:                           1,
 		`switch h.ID { case diag.HopAppUserRoute, diag.HopNodeReadiness: }`:               1,
 		`_ = slices.Contains(ids, diag.HopNodeReadiness)`:                                 1,
 		`_ = slices.Contains([]diag.HopID{diag.HopNodeReadiness}, h.ID)`:                  2,
@@ -92,7 +93,7 @@ func TestTheHopRuleCanFail(t *testing.T) {
 		`use([]diag.HopID{diag.HopNodeReadiness})`:                                        1,
 		`for _, id := range [...]diag.HopID{diag.HopNodeReadiness} {}`:                    1,
 		`for _, id := range append([]string{"node_readiness"}, ids...) {}`:                1,
-		`for _, id := range []string{factID(diag.HopNodeReadiness, "disk")} {}`:           1,
+		`for _, id := range []string{hop.FactID(diag.HopNodeReadiness, "disk")} {}`:       1,
 		`_ = []place{{diag.HopNodeReadiness, "disk"}, {diag.HopAppUserRoute, "route"}}`:   2,
 		`_ = place{string(diag.HopNodeReadiness), "disk"}`:                                1,
 		`one := diag.HopNodeReadiness; _ = one == h.ID`:                                   1,
@@ -101,10 +102,10 @@ func TestTheHopRuleCanFail(t *testing.T) {
 		`_ = rows[diag.HopNodeReadiness]`:                                                 1,
 		`_ = slices.Index(diag.Hops[:], diag.HopNodeReadiness)`:                           1,
 		`_ = c.Fact(diag.HopNodeReadiness, "disk") == nil`:                                0,
-		`_ = c.facts[factID(diag.HopNodeReadiness, "disk")]`:                              0,
-		`_ = c.facts[factID(diag.HopNodeReadiness, "disk")+"~pinned"]`:                    0,
+		`_ = c.facts[hop.FactID(diag.HopNodeReadiness, "disk")]`:                          0,
+		`_ = c.facts[hop.FactID(diag.HopNodeReadiness, "disk")+"~pinned"]`:                0,
 		`_ = Step{Needs: []diag.HopID{diag.HopNodeReadiness}}`:                            0,
-		`_ = Step{After: []string{factID(diag.HopNodeReadiness, "disk")}}`:                0,
+		`_ = Step{After: []string{hop.FactID(diag.HopNodeReadiness, "disk")}}`:            0,
 		`_ = Hop{ExplainedBy: append([]diag.HopID{diag.HopNodeReadiness}, more...)}`:      0,
 		`_ = []*diag.Fact{c.Fact(diag.HopNodeReadiness, "disk")}`:                         0,
 		`id := diag.HopNodeReadiness; _ = []diag.HopID{id}`:                               0,
@@ -138,11 +139,11 @@ func hopFinds(fset *token.FileSet, folder string, files []*ast.File) []string {
 			continue // the classifier's rules, and the catalogue's own tables
 		}
 		found := func(n ast.Node, what string) string {
-			return fmt.Sprintf("%s/%s:%d: %s singles out a hop: make it a property of the hop (preflight.Hop, or its row of "+
+			return fmt.Sprintf("%s/%s:%d: %s singles out a hop: make it a property of the hop (hop.Hop, or its row of "+
 				"the catalogue)", folder, name, fset.Position(n.Pos()).Line, what)
 		}
 		lists := hopLists{inDiag: folder == "diag"}
-		if strings.HasPrefix(name, "hop_") {
+		if folder == "preflight/hops" {
 			lists.own = ownHop(file)
 		}
 		for _, decl := range file.Decls {
@@ -237,7 +238,8 @@ func (l *hopLists) singled(n ast.Node) string {
 			}
 		}
 	case *ast.IndexExpr:
-		if text := types.ExprString(n.Index); l.is(n.Index) && !strings.HasPrefix(text, "factID(") { // but for a fact's id
+		id := strings.HasPrefix(strings.TrimPrefix(types.ExprString(n.Index), "hop."), "FactID(") // of a fact
+		if l.is(n.Index) && !id {
 			return "an index"
 		}
 	case *ast.RangeStmt:
@@ -265,7 +267,7 @@ func (l *hopLists) singled(n ast.Node) string {
 }
 
 // is reports whether an expression is a hop's id, a fact's id below one, or a list of hops' ids. The result of a call
-// is none of these, except for conversions and factID.
+// is none of these, except for conversions and FactID.
 func (l *hopLists) is(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -287,8 +289,8 @@ func (l *hopLists) is(e ast.Expr) bool {
 		_, list := e.Type.(*ast.ArrayType)
 		return list && slices.ContainsFunc(e.Elts, l.is)
 	case *ast.CallExpr:
-		f, ok := e.Fun.(*ast.Ident)
-		return ok && (f.Name == "string" || f.Name == "factID") && slices.ContainsFunc(e.Args, l.is)
+		f := types.ExprString(e.Fun)
+		return (f == "string" || f == "FactID" || f == "hop.FactID") && slices.ContainsFunc(e.Args, l.is)
 	}
 	return false
 }

@@ -11,31 +11,41 @@ import (
 	"strings"
 )
 
-// folder is a parsed package: its files, and the file of each top-level name and of each method.
+// folder is one or several parsed packages: their files, and the file of each top-level name, qualified as other
+// packages name it, and of each method.
 type folder struct {
 	files          map[string]*ast.File
 	names, methods map[string]string
 }
 
-func parseFolder(root, dir string) (*folder, error) {
+func parseFolder(root string, dirs ...string) (*folder, error) {
 	f := &folder{map[string]*ast.File{}, map[string]string{}, map[string]string{}}
+	for _, dir := range dirs {
+		if err := f.parse(root, dir); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+func (f *folder) parse(root, dir string) error {
 	names, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil || len(names) == 0 {
-		return nil, fmt.Errorf("%s has no Go files (%v)", dir, err)
+		return fmt.Errorf("%s has no Go files (%v)", dir, err)
 	}
 	linux := build.Default
 	linux.GOOS = "linux"
 	for _, name := range names {
 		match, err := linux.MatchFile(filepath.Split(name))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if strings.HasSuffix(name, "_test.go") || !match {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		at := path.Join(dir, filepath.Base(name))
 		f.files[at] = file
@@ -43,7 +53,7 @@ func parseFolder(root, dir string) (*folder, error) {
 			f.declare(at, d)
 		}
 	}
-	return f, nil
+	return nil
 }
 
 func (f *folder) declare(at string, d ast.Decl) {
@@ -52,21 +62,24 @@ func (f *folder) declare(at string, d ast.Decl) {
 		if d.Recv != nil {
 			f.methods[d.Name.Name] = at
 		} else {
-			f.names[d.Name.Name] = at
+			f.names[named(at, d.Name.Name)] = at
 		}
 	case *ast.GenDecl:
 		for _, spec := range d.Specs {
 			switch spec := spec.(type) {
 			case *ast.TypeSpec:
-				f.names[spec.Name.Name] = at
+				f.names[named(at, spec.Name.Name)] = at
 			case *ast.ValueSpec:
 				for _, name := range spec.Names {
-					f.names[name.Name] = at
+					f.names[named(at, name.Name)] = at
 				}
 			}
 		}
 	}
 }
+
+// named returns how the files of other packages name what a file declares.
+func named(file, name string) string { return path.Base(path.Dir(file)) + "." + name }
 
 // used returns the files of the functions and methods that a file calls, and of the types and values that it names.
 func (f *folder) used(file string) []string {
@@ -85,9 +98,12 @@ func (f *folder) used(file string) []string {
 			}
 		case *ast.SelectorExpr:
 			fields[n.Sel] = true
+			if pkg, ok := n.X.(*ast.Ident); ok {
+				add(f.names[pkg.Name+"."+n.Sel.Name])
+			}
 		case *ast.Ident:
 			if !fields[n] {
-				add(f.names[n.Name])
+				add(f.names[named(file, n.Name)])
 			}
 		}
 		return true

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,19 +72,20 @@ func TestEverySourceOfAHopIsItsHops(t *testing.T) {
 	}
 	owned := map[string]bool{}
 	for _, id := range diag.HopIDs() {
-		if !slices.ContainsFunc(src.hops[id], func(f string) bool { return strings.HasPrefix(path.Base(f), "hop_") }) {
+		if !slices.ContainsFunc(src.hops[id], func(f string) bool { return strings.HasPrefix(f, "preflight/hops/") }) {
 			t.Errorf("%s has %v", id, src.hops[id])
 		}
 		for _, f := range src.hops[id] {
 			owned[f] = true
 		}
 	}
-	files, err := filepath.Glob("../../preflight/hop_*.go")
+	files, err := filepath.Glob("../../preflight/hops/*.go")
 	if err != nil || len(files) < len(diag.HopIDs()) {
 		t.Fatalf("%d files, %v", len(files), err)
 	}
 	for _, f := range files {
-		if at := "preflight/" + filepath.Base(f); !owned[at] && !strings.HasSuffix(at, "_test.go") {
+		if at := "preflight/hops/" + filepath.Base(f); !owned[at] && !strings.HasSuffix(at, "/chain.go") &&
+			!strings.HasSuffix(at, "_test.go") {
 			t.Errorf("%s belongs to no hop, so its change makes no row due", at)
 		}
 	}
@@ -115,18 +115,18 @@ func TestEverySourceOfAHopIsItsHops(t *testing.T) {
 func TestWhatMakesARowDue(t *testing.T) {
 	rows := allRowsHere(t)
 	for name, want := range map[string]string{
-		"fault:agent-stopped": "preflight/hop_readiness.go preflight/probe/host/unit.go " +
+		"fault:agent-stopped": "preflight/hops/readiness.go preflight/probe/host/unit.go " +
 			"golden/expect.go#agent-stopped",
-		"fault:disk-full":                 "preflight/hop_readiness.go preflight/probe/host/disk.go",
-		"fault:terminal-upgrade-rejected": "preflight/hop_browser_ws.go preflight/probe/net/session.go",
-		"fault:ops-path-lost":             "preflight/hop_ops_access.go preflight/vantage/node.go",
-		"drill:api-egress-blocked": "preflight/hop_runtime_api.go preflight/probe/net/http.go chaos/fault_net_block.go " +
+		"fault:disk-full":                 "preflight/hops/readiness.go preflight/probe/host/disk.go",
+		"fault:terminal-upgrade-rejected": "preflight/hops/browser_ws.go preflight/probe/net/session.go",
+		"fault:ops-path-lost":             "preflight/hops/ops_access.go preflight/vantage/node.go",
+		"drill:api-egress-blocked": "preflight/hops/runtime_api.go preflight/probe/net/http.go chaos/fault_net_block.go " +
 			"chaos/node/place_block.go",
-		"drill:disk-full": "preflight/hop_readiness.go preflight/probe/host/disk.go chaos/fault_disk.go " +
+		"drill:disk-full": "preflight/hops/readiness.go preflight/probe/host/disk.go chaos/fault_disk.go " +
 			"chaos/node/place_hold.go",
-		"drill:gpu-lost": "preflight/hop_gpu.go preflight/hop_gpu_node.go chaos/fault_gpu_fake.go " +
+		"drill:gpu-lost": "preflight/hops/gpu.go preflight/hops/gpu_node.go chaos/fault_gpu_fake.go " +
 			"chaos/node/place_file.go",
-		"drill:three-faults": "preflight/hop_public_route.go chaos/fault_disk.go chaos/fault_service.go " +
+		"drill:three-faults": "preflight/hops/public_route.go chaos/fault_disk.go chaos/fault_service.go " +
 			"chaos/fault_config.go",
 	} {
 		for f := range strings.FieldsSeq(want) {
@@ -136,7 +136,7 @@ func TestWhatMakesARowDue(t *testing.T) {
 		}
 	}
 	for name, not := range map[string]string{
-		"fault:agent-stopped": "preflight/hop_app.go preflight/probe/dns.go golden/expect.go#agent-frozen " +
+		"fault:agent-stopped": "preflight/hops/app.go preflight/probe/dns.go golden/expect.go#agent-frozen " +
 			"golden/expect.go",
 		"drill:api-egress-blocked": "chaos/fault_disk.go chaos/node/place_mount.go scenarios/api-egress-rejected.yaml",
 	} {

@@ -24,7 +24,8 @@ const module = "github.com/gpuaas/gpuaasctl/"
 
 // The packages that hops, probes, logins and changes of machines are in.
 const (
-	judgesFolder, loginFolder  = "preflight", "preflight/vantage"
+	hopsFolder, worldFolder    = "preflight/hops", "preflight/world"
+	loginFolder                = "preflight/vantage"
 	kindsFolder, changesFolder = "chaos", "chaos/node"
 )
 
@@ -52,11 +53,11 @@ func readSources(root string) (*sources, error) {
 
 // readHops finds the file that makes each hop, those of its functions, and those that these use.
 func (s *sources) readHops(root string) error {
-	judges, err := parseFolder(root, judgesFolder)
+	judges, err := parseFolder(root, hopsFolder, worldFolder)
 	if err != nil {
 		return err
 	}
-	constructors := called(judges.files[judgesFolder+"/chain.go"], "newChain")
+	constructors := called(judges.files[hopsFolder+"/chain.go"], "newChain")
 	chain := hops.BuiltIn().List()
 	if len(constructors) != len(chain) {
 		return fmt.Errorf("newChain calls %d functions for %d hops", len(constructors), len(chain))
@@ -68,7 +69,7 @@ func (s *sources) readHops(root string) error {
 	}
 	withoutShared(s.hops)
 	for i, h := range chain { // however many other hops use it
-		s.hops[h.ID] = append(s.hops[h.ID], judges.names[constructors[i]])
+		s.hops[h.ID] = append(s.hops[h.ID], judges.names["hops."+constructors[i]])
 	}
 	withUsed(judges, s.hops)
 	return nil

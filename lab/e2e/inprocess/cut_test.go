@@ -206,7 +206,8 @@ func (k cutCase) check(t *testing.T, r *diag.Report) {
 			t.Errorf("also blamed: %s: %s", o.Hop, o.Text)
 		}
 	}
-	if h := resultOf(t, r, diag.HopTerminalStartup); k.hop != diag.HopTerminalStartup && h.Status != diag.StatusInconclusive {
+	if h := resultOf(t, r, diag.HopTerminalStartup); k.hop != diag.HopTerminalStartup &&
+		h.Status != diag.StatusInconclusive {
 		t.Errorf("the shell, which nobody could judge, is %s: %s", h.Status, h.Text)
 	}
 	t.Logf("%s: %s (%s)", v.Blame.Hop, v.Blame.Text, v.Owner)

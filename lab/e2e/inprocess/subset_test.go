@@ -177,7 +177,7 @@ func TestSubsetsOfAHealthyWorld(t *testing.T) {
 }
 
 // asksNode reports whether a walk measures the node. This platform judges no GPUs, so to ask for them alone does not.
-func asksNode(chain *hop.Hops, plan diag.Plan) bool {
+func asksNode(chain *hop.Chain, plan diag.Plan) bool {
 	plan.Hops = slices.Clone(plan.Hops)
 	for i := range plan.Hops {
 		if plan.Hops[i].ID == diag.HopGPUHealth {

@@ -29,8 +29,8 @@ type App struct {
 	Built  string // the version set by the build; "" or "dev" if it set none
 	// Helpers are the programs of this build that run beside it or on nodes.
 	Helpers owned.Build
-	// Hops is the chain of every walk and replay; nil: the built-in one.
-	Hops *hop.Hops
+	// Chain is the chain of every walk and replay; nil: the built-in one.
+	Hops *hop.Chain
 
 	// Instead replaces the work of every command (see Run), so that a test sees the options of a command line.
 	Instead func(cmd *cobra.Command, options any, args []string) error
@@ -148,7 +148,7 @@ func Terminals(a *App) (in, out *os.File) {
 }
 
 // Chain returns the chain of every walk and replay.
-func (a *App) Chain() *hop.Hops { return cmp.Or(a.Hops, hops.BuiltIn()) }
+func (a *App) Chain() *hop.Chain { return cmp.Or(a.Hops, hops.BuiltIn()) }
 
 // Write writes the command's one document to stdout.
 func (a *App) Write(b []byte) error {

@@ -38,7 +38,7 @@ func TestOwnHopInFlags(t *testing.T) {
 	own := hops.WithOwn(hop.Hop{ID: "x.example", Title: "the example service answers",
 		Steps: []hop.Step{{Name: "health", From: hop.Operator}}})
 	for _, flag := range []string{"--only", "--skip"} {
-		for _, chain := range []*hop.Hops{own, nil} {
+		for _, chain := range []*hop.Chain{own, nil} {
 			var out, errs strings.Builder
 			cmd := New(&cmdutil.App{Env: func(string) string { return "" }, Stdout: &out, Stderr: &errs, Hops: chain})
 			cmd.SetArgs([]string{"--node-id", "n1", "--api-base", "https://api.test", "--dry-run", flag, "x.example"})

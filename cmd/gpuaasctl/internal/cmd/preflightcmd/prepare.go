@@ -114,8 +114,8 @@ func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 	return diag.Command(argv...)
 }
 
-// checkedHops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean the
-// whole chain.
+// checkedHops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean
+// the whole chain.
 func checkedHops(a *cmdutil.App, cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
 	if len(names) == 0 && cmd.Flags().Changed(flag) {
 		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)

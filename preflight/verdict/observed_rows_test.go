@@ -1,4 +1,4 @@
-package preflight
+package verdict
 
 import (
 	"slices"
@@ -8,7 +8,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/hops"
-	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 )
 
 // TestMovedNode: SSH is silent because the running agent does not have the dialled address, unless that may be a NAT's.
@@ -32,10 +31,11 @@ func TestMovedNode(t *testing.T) {
 				"node.private_ip": tc.books, "node.agent_addresses": tc.agent, "node.last_seen_at": noon.Format(time.RFC3339)}}}
 		task := diag.Fact{ID: "node_task_roundtrip/task", HTTP: &diag.HTTPFacts{Status: 200,
 			Fields: map[string]string{"task.status": "completed"}}}
-		c := hops.BuiltIn().NewCase(diag.Subject{NodeHost: tc.dialled}, diag.Plan{Policy: map[string]int64{hop.PolicyStaleAfter: 60}},
+		c := hops.BuiltIn().NewCase(diag.Subject{NodeHost: tc.dialled},
+			diag.Plan{Policy: map[string]int64{hop.PolicyStaleAfter: 60}},
 			diag.EndedCompleted,
 			[]diag.Fact{*ssh, model, task})
-		if _, text := verdict.Moved(c, ssh); (text != "") != tc.moved {
+		if _, text := moved(c, ssh); (text != "") != tc.moved {
 			t.Errorf("%+v: %q", tc, text)
 		}
 	}
@@ -44,20 +44,20 @@ func TestMovedNode(t *testing.T) {
 // TestObservedRowsAreClosed: every row names a signal and failures that exist, and a field; no two rows are equal.
 func TestObservedRowsAreClosed(t *testing.T) {
 	seen := map[string]bool{}
-	for _, row := range verdict.ObservedRows {
-		if len(row.Signals) == 0 || row.Field == "" || row.Holds == nil {
+	for _, row := range observedRows {
+		if len(row.signals) == 0 || row.field == "" || row.holds == nil {
 			t.Errorf("%+v", row)
 		}
-		for _, s := range row.Signals {
+		for _, s := range row.signals {
 			if _, ok := diag.LookupSignal(s); !ok {
 				t.Errorf("no signal %q", s)
 			}
-			for _, f := range row.Failures {
+			for _, f := range row.failures {
 				if f != diag.OK && !slices.Contains(diag.Failures[:], f) {
 					t.Errorf("%s: no failure %q", s, f)
 				}
 			}
-			if key := string(s) + " " + row.Field; seen[key] && row.Field != "cert.leaf" {
+			if key := string(s) + " " + row.field; seen[key] && row.field != "cert.leaf" {
 				t.Errorf("%s twice", key)
 			} else {
 				seen[key] = true
@@ -65,3 +65,6 @@ func TestObservedRowsAreClosed(t *testing.T) {
 		}
 	}
 }
+
+// noon is when the facts of tests were measured.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

@@ -1,10 +1,9 @@
-package preflight
+package compare
 
 import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/compare"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/profile"
@@ -23,7 +22,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 	p := profile.Profile{APIBase: "https://api.test", TerminalBase: "https://term.test"}.WithDefaults()
 	e := &hop.Env{Profile: p, Subject: diag.Subject{NodeID: "n1", NodeHost: "n1", AllocationID: "a1"}, ReadOnly: true}
 	for _, h := range hops.BuiltIn().List() {
-		row := compare.Planned(plan, h.ID)
+		row := planned(plan, h.ID)
 		if row.Skip != "" {
 			continue
 		}
@@ -41,7 +40,7 @@ func TestAWatchChangesNothing(t *testing.T) {
 
 // TestWhatAWatchDoesNotAsk: what a watch leaves out is listed, and the rest is asked; a full watch asks everything.
 func TestWhatAWatchDoesNotAsk(t *testing.T) {
-	w := compare.NewWatched(hops.BuiltIn(), watchPlan(hop.Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
+	w := NewWatched(hops.BuiltIn(), watchPlan(hop.Options{Watch: true, Token: true, SSH: true}), "n1", 30000, false)
 	left := map[diag.HopID]string{}
 	for _, n := range w.NotAsked {
 		left[n.Hop] = n.What
@@ -54,7 +53,7 @@ func TestWhatAWatchDoesNotAsk(t *testing.T) {
 	if left[diag.HopNodeReadiness] == "" {
 		t.Error("the write on the disks is not listed")
 	}
-	whole := compare.NewWatched(hops.BuiltIn(), watchPlan(hop.Options{Session: true, Token: true, SSH: true}), "n1", 30000, true)
+	whole := NewWatched(hops.BuiltIn(), watchPlan(hop.Options{Session: true, Token: true, SSH: true}), "n1", 30000, true)
 	if len(whole.Asked) < len(w.Asked)+3 {
 		t.Errorf("a full watch asks %d hops, another %d", len(whole.Asked), len(w.Asked))
 	}
@@ -72,23 +71,23 @@ func TestWatchChanges(t *testing.T) {
 	good := report(diag.OutcomePass, nil, hop("a", diag.StatusPass, "", "in 5 ms"), hop("b", diag.StatusPass, "", ""))
 	bad := report(diag.OutcomeFail, &diag.Blame{Hop: "a", Signal: "broken"},
 		hop("a", diag.StatusFail, "broken", "after 4 s"), hop("b", diag.StatusNotReached, "", ""))
-	if got := compare.WatchChanges(nil, good); len(got) != 1 || got[0].Hop != "" || got[0].Asked != 2 || got[0].Of != 3 {
+	if got := WatchChanges(nil, good); len(got) != 1 || got[0].Hop != "" || got[0].Asked != 2 || got[0].Of != 3 {
 		t.Errorf("the first walk: %+v", got)
 	}
-	if got := compare.WatchChanges(nil, bad); len(got) != 3 {
+	if got := WatchChanges(nil, bad); len(got) != 3 {
 		t.Errorf("a first walk that fails: %+v", got)
 	}
-	got := compare.WatchChanges(good, bad)
+	got := WatchChanges(good, bad)
 	if len(got) != 3 || got[0].Now.Hop != "a" || got[0].Before.Status != diag.StatusPass || got[1].Hop != "a" ||
 		got[1].Now.Signal != "broken" || got[2].Now.Status != diag.StatusNotReached {
 		t.Errorf("what broke: %+v", got)
 	}
 	slower := report(diag.OutcomePass, nil, hop("a", diag.StatusPass, "", "in 9 ms"), hop("b", diag.StatusPass, "", ""))
-	if got := compare.WatchChanges(good, slower); len(got) != 0 {
+	if got := WatchChanges(good, slower); len(got) != 0 {
 		t.Errorf("another time is no change: %+v", got)
 	}
 	other := report(diag.OutcomeFail, &diag.Blame{Hop: "b", Signal: "broken"}, bad.Hops...)
-	if got := compare.WatchChanges(bad, other); len(got) != 1 || got[0].Now.Hop != "b" {
+	if got := WatchChanges(bad, other); len(got) != 1 || got[0].Now.Hop != "b" {
 		t.Errorf("another blame: %+v", got)
 	}
 }

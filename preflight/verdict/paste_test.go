@@ -1,4 +1,4 @@
-package preflight
+package verdict
 
 import (
 	"testing"
@@ -6,7 +6,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/hops"
-	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -32,13 +31,13 @@ func TestCommandsToPaste(t *testing.T) {
 		plan := diag.Plan{Profile: "lab", Command: "gpuaasctl preflight --profile ./lab.yaml --node-id n1"}
 		c := hops.BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": tc.login}}, plan, diag.EndedCompleted,
 			[]diag.Fact{{ID: hop.FactID(diag.HopNodeOpsAccess, hop.StepSSH), SSH: &tc.ssh}})
-		if got := verdict.Placeholders(c)("ssh"); got != tc.want {
+		if got := Placeholders(c)("ssh"); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 		if got := hops.SudoRefused(c, c.Fact(diag.HopNodeOpsAccess, hop.StepSSH)); got != tc.refused {
 			t.Errorf("%s: refused %v", name, got)
 		}
-		if got, _ := diag.FillCommand("{preflight} --only node_readiness", verdict.Placeholders(c)); got != plan.Command+
+		if got, _ := diag.FillCommand("{preflight} --only node_readiness", Placeholders(c)); got != plan.Command+
 			" --only node_readiness" {
 			t.Errorf("the proof is %s", got)
 		}
@@ -62,13 +61,15 @@ func TestNothingElseToPaste(t *testing.T) {
 		"gpuaasctl preflight --node-id a\nb": walk,
 		"gpuaasctl node reenroll n1":         walk,
 	} {
-		c := hops.BuiltIn().NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given}, diag.EndedCompleted, nil)
-		if got, _ := diag.FillCommand("{preflight}", verdict.Placeholders(c)); got != want {
+		c := hops.BuiltIn().NewCase(diag.Subject{NodeID: "n1"}, diag.Plan{Profile: "lab", Command: given},
+			diag.EndedCompleted, nil)
+		if got, _ := diag.FillCommand("{preflight}", Placeholders(c)); got != want {
 			t.Errorf("the walk %q is shown as %q", given, got)
 		}
 	}
 	yes := true
-	long := hop.SSHCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222, User: "ops",
+	long := hop.SSHCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222,
+		User: "ops",
 		Sudo: &yes}, "fe80::1%eth0")
 	for given, want := range map[string]string{
 		long:                            long,
@@ -81,8 +82,9 @@ func TestNothingElseToPaste(t *testing.T) {
 		"ssh n reboot":                  login,
 		"ssh n; reboot":                 login,
 	} {
-		c := hops.BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{}, diag.EndedCompleted, nil)
-		if got, ok := diag.FillCommand("{ssh}", verdict.Placeholders(c)); got != want || ok != (want != "") {
+		c := hops.BuiltIn().NewCase(diag.Subject{Expected: map[string]string{"ssh": given}}, diag.Plan{},
+			diag.EndedCompleted, nil)
+		if got, ok := diag.FillCommand("{ssh}", Placeholders(c)); got != want || ok != (want != "") {
 			t.Errorf("the login %q is shown as %q", given, got)
 		}
 	}
@@ -98,7 +100,7 @@ func TestKnownHostOfALogin(t *testing.T) {
 		"ssh 10.0.0.5; reboot":                                            {"", ""},
 	} {
 		c := &hop.Case{Subject: diag.Subject{NodeHost: "10.0.0.5", Expected: map[string]string{"ssh": login}}}
-		if got := [2]string{verdict.KnownAs(c), verdict.KnownHosts(c)}; got != want {
+		if got := [2]string{knownAs(c), knownHosts(c)}; got != want {
 			t.Errorf("%s: %q, want %q", login, got, want)
 		}
 	}

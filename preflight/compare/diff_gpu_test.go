@@ -1,4 +1,4 @@
-package preflight
+package compare
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/compare"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
@@ -67,7 +66,7 @@ func TestGPUsCompareByGPU(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := compare.Diff(withGPUs(t, nil), withGPUs(t, c.change), nil)
+			d := Diff(withGPUs(t, nil), withGPUs(t, c.change), nil)
 			if c.kind == "" {
 				if len(d.Changes) > 0 {
 					t.Errorf("%+v", d.Changes)
@@ -86,7 +85,7 @@ func TestGPUsCompareByGPU(t *testing.T) {
 		}
 	})
 	a, b := diag.FactsByID(here.Facts)["gpu_health/node"], diag.FactsByID(there.Facts)["gpu_health/node"]
-	if got := compare.DifferentProperties(a, b, true); len(got) > 0 {
+	if got := differentProperties(a, b, true); len(got) > 0 {
 		t.Errorf("two nodes with the same GPUs: %+v", got)
 	}
 }

@@ -1,4 +1,4 @@
-package preflight_test
+package compare_test
 
 import (
 	"encoding/json"
@@ -17,11 +17,11 @@ import (
 // and never a symptom, the blamed hop is in it if it passes there, and no id of the walk counts as a different input. A
 // walk does not differ from itself.
 func TestElsewhereNamesTheRoots(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "golden", "reports", "*.json"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "golden", "reports", "*.json"))
 	if err != nil || len(files) < 20 {
 		t.Fatalf("%d recordings: %v", len(files), err)
 	}
-	healthy := readReport(t, filepath.Join("..", "golden", "reports", "healthy.json"))
+	healthy := readReport(t, filepath.Join("..", "..", "golden", "reports", "healthy.json"))
 	failed, named := 0, 0
 	for _, file := range files {
 		r := readReport(t, file)

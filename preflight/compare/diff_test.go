@@ -1,4 +1,4 @@
-package preflight
+package compare
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/compare"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/verdict"
@@ -21,7 +21,7 @@ import (
 // recorded returns a report of a real machine.
 func recorded(t *testing.T, name string) *diag.Report {
 	t.Helper()
-	data, err := os.ReadFile("../golden/reports/" + name + ".json")
+	data, err := os.ReadFile("../../golden/reports/" + name + ".json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestDiffNamesWhatWasBroken(t *testing.T) {
 		{"ingress-ca-drift", diag.ChangeIngressCAs, "CN=somebody-else"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
-			d := compare.Diff(base, recorded(t, c.fault), nil)
+			d := Diff(base, recorded(t, c.fault), nil)
 			at := slices.IndexFunc(d.Changes, func(ch diag.Change) bool {
 				return ch.Kind == c.kind && ch.Regression && strings.HasPrefix(ch.After, c.after)
 			})
@@ -92,7 +92,7 @@ func TestDiffNamesWhatWasBroken(t *testing.T) {
 func TestDiffOfItself(t *testing.T) {
 	for _, name := range []string{"healthy", "three-faults", "stale-ca-bundle", "ops-path-lost"} {
 		r := recorded(t, name)
-		if d := compare.Diff(r, r, nil); !d.Comparable || len(d.Changes) != 0 {
+		if d := Diff(r, r, nil); !d.Comparable || len(d.Changes) != 0 {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
@@ -175,7 +175,7 @@ func TestEveryKindOfChange(t *testing.T) {
 	} {
 		seen[c.kind] = true
 		t.Run(c.name, func(t *testing.T) {
-			d := compare.Diff(recorded(t, "healthy"), changed(t, c.change), nil)
+			d := Diff(recorded(t, "healthy"), changed(t, c.change), nil)
 			if len(d.Changes) != 1 || d.Changes[0].Kind != c.kind || d.Changes[0].Regression != c.regression {
 				t.Errorf("want one %s, regression %v: %+v", c.kind, c.regression, d.Changes)
 			}
@@ -193,7 +193,7 @@ func TestEveryKindOfChange(t *testing.T) {
 func TestSeenBefore(t *testing.T) {
 	base := recorded(t, "healthy")
 	moved := changed(t, func(r *diag.Report) { factOf(t, r, reachID).DNS.Addresses = []string{"10.231.77.12"} })
-	d := compare.Diff(base, moved, []*diag.Report{base, moved})
+	d := Diff(base, moved, []*diag.Report{base, moved})
 	if len(d.Changes) != 1 || d.Regressions() != 0 || !d.Changes[0].Known {
 		t.Errorf("a second answer of a pool: %+v", d.Changes)
 	}
@@ -201,20 +201,20 @@ func TestSeenBefore(t *testing.T) {
 		return changed(t, func(r *diag.Report) { factOf(t, r, reachID).DNS.Addresses = addresses })
 	}
 	good := []*diag.Report{pool("192.0.2.1", "192.0.2.2"), pool("192.0.2.3", "192.0.2.2")}
-	if d := compare.Diff(good[0], pool("192.0.2.3", "192.0.2.1"), good); d.Regressions() != 0 || len(d.Changes) != 1 {
+	if d := Diff(good[0], pool("192.0.2.3", "192.0.2.1"), good); d.Regressions() != 0 || len(d.Changes) != 1 {
 		t.Errorf("some of a pool that is known: %+v", d.Changes)
 	}
-	if d := compare.Diff(good[0], pool("192.0.2.4", "192.0.2.1"), good); d.Regressions() != 1 {
+	if d := Diff(good[0], pool("192.0.2.4", "192.0.2.1"), good); d.Regressions() != 1 {
 		t.Errorf("one that no good walk has seen: %+v", d.Changes)
 	}
 	upgraded := changed(t, func(r *diag.Report) {
 		b := factOf(t, r, binaryID).Binary
 		b.SHA256, b.Running, b.Version = "ab", "ab", "v9"
 	})
-	if d := compare.Diff(base, upgraded, nil); d.Regressions() != 0 || len(d.Changes) == 0 {
+	if d := Diff(base, upgraded, nil); d.Regressions() != 0 || len(d.Changes) == 0 {
 		t.Errorf("an upgrade: %+v", d.Changes)
 	}
-	better := compare.Diff(changed(t, func(r *diag.Report) { r.Hops[0].Status = diag.StatusWarn }), base, nil)
+	better := Diff(changed(t, func(r *diag.Report) { r.Hops[0].Status = diag.StatusWarn }), base, nil)
 	if len(better.Changes) != 1 || better.Regressions() != 0 {
 		t.Errorf("a warning that is gone: %+v", better.Changes)
 	}
@@ -226,7 +226,7 @@ func TestNotMeasuredIsNoChange(t *testing.T) {
 	for i := range base.Facts {
 		id := base.Facts[i].ID
 		lacks := changed(t, func(r *diag.Report) { r.Facts = slices.Delete(r.Facts, i, i+1) })
-		for _, d := range []*diag.Diff{compare.Diff(base, lacks, nil), compare.Diff(lacks, base, nil)} {
+		for _, d := range []*diag.Diff{Diff(base, lacks, nil), Diff(lacks, base, nil)} {
 			listed := slices.ContainsFunc(d.NotCompared, func(n diag.NotCompared) bool { return n.Fact == id })
 			if len(d.Changes) != 0 || !listed {
 				t.Errorf("without %s: said %v, %+v", id, listed, d.Changes)
@@ -237,12 +237,12 @@ func TestNotMeasuredIsNoChange(t *testing.T) {
 		f := factOf(t, r, reachID)
 		f.TCP, f.TLS, f.HTTP, f.Failure, f.Phase = nil, nil, nil, diag.DNSTimeout, "dns"
 	})
-	d := compare.Diff(base, cut, nil)
+	d := Diff(base, cut, nil)
 	if len(d.Changes) != 0 || d.NotCompared[0].What != "tcp, tls, http" ||
 		!strings.Contains(d.NotCompared[0].Because, "did not answer in dns") {
 		t.Errorf("a look-up that failed: %+v %+v", d.Changes, d.NotCompared)
 	}
-	gone := compare.Diff(base, changed(t, func(r *diag.Report) {
+	gone := Diff(base, changed(t, func(r *diag.Report) {
 		r.Hops[3].Status, r.Hops[3].Because = diag.StatusNotReached, "x"
 	}), nil)
 	if len(gone.Changes) != 0 || gone.NotCompared[0].Hop != base.Hops[3].ID {
@@ -265,19 +265,19 @@ func TestOnlyTheSameCompares(t *testing.T) {
 			r.Subject.NodeInstanceID, r.Subject.Expected["signing_ca_fingerprint"] = "x", "x"
 		}},
 		{"leaves out node_readiness (in --skip)", func(r *diag.Report) {
-			compare.Planned(r.Plan, diag.HopNodeReadiness).Skip = hop.SkipSkip
+			planned(r.Plan, diag.HopNodeReadiness).Skip = hop.SkipSkip
 		}},
 		{"leaves out node_readiness/disk (why)", func(r *diag.Report) {
-			compare.Planned(r.Plan, diag.HopNodeReadiness).Left = map[string]string{"disk": "why"}
+			planned(r.Plan, diag.HopNodeReadiness).Left = map[string]string{"disk": "why"}
 		}},
 	} {
-		d := compare.Diff(base, changed(t, c.change), nil)
+		d := Diff(base, changed(t, c.change), nil)
 		if d.Comparable || !strings.Contains(d.Because, c.why) || len(d.Changes) != 0 {
 			t.Errorf("%s: %+v", c.why, d)
 		}
 	}
-	partial := changed(t, func(r *diag.Report) { compare.Planned(r.Plan, diag.HopNodeReadiness).Skip = hop.SkipSkip })
-	if d := compare.Diff(partial, base, nil); !d.Comparable {
+	partial := changed(t, func(r *diag.Report) { planned(r.Plan, diag.HopNodeReadiness).Skip = hop.SkipSkip })
+	if d := Diff(partial, base, nil); !d.Comparable {
 		t.Errorf("more than the baseline: %+v", d)
 	}
 	for _, renewed := range []*diag.Report{
@@ -287,7 +287,7 @@ func TestOnlyTheSameCompares(t *testing.T) {
 			r.Subject.NodeInstanceID, r.Subject.Expected["signing_ca_fingerprint"] = "", "x"
 		}),
 	} {
-		if d := compare.Diff(base, renewed, nil); !d.Comparable {
+		if d := Diff(base, renewed, nil); !d.Comparable {
 			t.Errorf("the same environment with another machine or another CA: %+v", d)
 		}
 	}
@@ -295,7 +295,7 @@ func TestOnlyTheSameCompares(t *testing.T) {
 		r.Vantages[0].Host = "laptop"
 		factOf(t, r, healthzID).TCP.Local = "192.0.2.1:1"
 	})
-	if d := compare.Diff(base, elsewhere, nil); !d.Comparable || len(d.Changes) != 0 ||
+	if d := Diff(base, elsewhere, nil); !d.Comparable || len(d.Changes) != 0 ||
 		!strings.Contains(d.NotCompared[0].Because, "laptop") {
 		t.Errorf("from another machine: %+v", d)
 	}
@@ -328,14 +328,14 @@ func TestSlowerThanNoise(t *testing.T) {
 	})
 	base := recorded(t, "healthy")
 	before := factOf(t, base, reachID).TLS.DurationMS
-	d := compare.Diff(base, slow, runs(t, compare.LeastRuns, steady))
+	d := Diff(base, slow, runs(t, leastRuns, steady))
 	if len(d.Changes) != 1 || d.Changes[0].Kind != diag.ChangeTiming || d.Changes[0].Field != "tls.duration_ms" ||
 		!d.Changes[0].Regression ||
 		d.Changes[0].Before != strconv.Itoa(int(before)) || d.Changes[0].After != "290" ||
 		d.Changes[0].Noise.BoundMS != before+100 {
 		t.Errorf("%+v", d.Changes)
 	}
-	few := compare.Diff(base, slow, runs(t, compare.LeastRuns-1, steady))
+	few := Diff(base, slow, runs(t, leastRuns-1, steady))
 	if len(few.Changes) != 0 ||
 		!slices.ContainsFunc(few.NotCompared, func(n diag.NotCompared) bool {
 			return n.What == "timing" && strings.Contains(n.Because, "4 kept")
@@ -346,7 +346,7 @@ func TestSlowerThanNoise(t *testing.T) {
 		f := factOf(t, r, reachID)
 		f.DurationMS, f.TCP.Reused = 300, true
 	})
-	if d := compare.Diff(base, reused, runs(t, compare.LeastRuns, steady)); len(d.Changes) != 0 {
+	if d := Diff(base, reused, runs(t, leastRuns, steady)); len(d.Changes) != 0 {
 		t.Errorf("unlike measurements: %+v", d.Changes)
 	}
 }
@@ -376,18 +376,18 @@ func TestNoiseIsNoNews(t *testing.T) {
 		for range rounds {
 			good := runs(t, c.kept, noise)
 			now := runs(t, 1, noise)[0]
-			if compare.Diff(good[0], now, good).Regressions() > 0 {
+			if Diff(good[0], now, good).Regressions() > 0 {
 				alarms++
-				if !compare.MayRegress(good[0], now) {
+				if !MayRegress(good[0], now) {
 					t.Errorf("%s: a regression that the newest good walk rules out", c.name)
 				}
 			}
 			f := factOf(t, now, reachID)
 			f.DurationMS = f.DurationMS*5 + 200
-			if compare.Diff(good[0], now, good).Regressions() > 0 && !compare.MayRegress(good[0], now) {
+			if Diff(good[0], now, good).Regressions() > 0 && !MayRegress(good[0], now) {
 				t.Errorf("%s: a slow hop that the newest good walk rules out", c.name)
 			}
-			if !slices.ContainsFunc(compare.Diff(good[0], now, good).Changes, func(ch diag.Change) bool {
+			if !slices.ContainsFunc(Diff(good[0], now, good).Changes, func(ch diag.Change) bool {
 				return slices.Contains(ch.Facts, reachID)
 			}) {
 				missed++
@@ -412,15 +412,15 @@ func TestDiffIsPure(t *testing.T) {
 		return b
 	}
 	before := append(text(base), text(now)...)
-	first := text(compare.Diff(base, now, nil))
+	first := text(Diff(base, now, nil))
 	if !bytes.Equal(before, append(text(base), text(now)...)) {
 		t.Error("a report was changed")
 	}
-	if !bytes.Equal(first, text(compare.Diff(base, now, nil))) {
+	if !bytes.Equal(first, text(Diff(base, now, nil))) {
 		t.Error("twice is not the same")
 	}
 	slices.Reverse(base.Facts)
-	if !bytes.Equal(first, text(compare.Diff(base, now, nil))) {
+	if !bytes.Equal(first, text(Diff(base, now, nil))) {
 		t.Error("the order of the baseline's facts matters")
 	}
 }
@@ -429,7 +429,7 @@ func TestDiffIsPure(t *testing.T) {
 func TestReplayKeepsTheDiff(t *testing.T) {
 	r := recorded(t, "stale-ca-bundle")
 	r.Run.LastGoodAt = diag.At(noon)
-	r.Diff = compare.Diff(recorded(t, "healthy"), r, nil)
+	r.Diff = Diff(recorded(t, "healthy"), r, nil)
 	again, err := verdict.Replay(hops.BuiltIn(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -437,8 +437,12 @@ func TestReplayKeepsTheDiff(t *testing.T) {
 	if again.Diff != r.Diff || !again.Dashboard.LastSuccessfulPreflightAt.Equal(noon) {
 		t.Errorf("diff %v, last good %v", again.Diff, again.Dashboard.LastSuccessfulPreflightAt)
 	}
-	if fine, err := verdict.Replay(hops.BuiltIn(), changed(t, func(r *diag.Report) { r.Run.LastGoodAt = diag.At(noon) })); err != nil ||
+	if fine, err := verdict.Replay(hops.BuiltIn(), changed(t,
+		func(r *diag.Report) { r.Run.LastGoodAt = diag.At(noon) })); err != nil ||
 		!fine.Dashboard.LastSuccessfulPreflightAt.Equal(fine.Run.EndedAt.Time) {
 		t.Errorf("a walk that passes is the last good one itself: %v %v", fine.Dashboard, err)
 	}
 }
+
+// noon is when the facts of tests were measured.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

@@ -1,11 +1,10 @@
-package preflight
+package hops
 
 import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
-	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // TestOverlapIsNoDrift: an ingress that accepts the old CA and the new one during a replacement has not drifted.
@@ -16,10 +15,10 @@ func TestOverlapIsNoDrift(t *testing.T) {
 	}{{"true", false}, {"false", true}, {"", true}} {
 		fields := map[string]string{"trust.signing_ca": "old", "trust.ingress_ca": "new",
 			"trust.ingress_trusts_signing_ca": tc.word}
-		c := hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{
+		c := BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted, []diag.Fact{
 			{ID: hop.FactID(diag.HopControlPlaneAccess, hop.StepAuth), HTTP: &diag.HTTPFacts{Status: 200, Fields: fields}},
 		})
-		if f := hops.JudgeTrustDrift(c); (f != nil) != tc.drift {
+		if f := judgeTrustDrift(c); (f != nil) != tc.drift {
 			t.Errorf("the platform says %q: %+v", tc.word, f)
 		}
 	}

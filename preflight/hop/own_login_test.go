@@ -1,9 +1,8 @@
-package preflight
+package hop
 
 import (
 	"testing"
 
-	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -14,7 +13,7 @@ func TestTheLoginOfANodeOfItsOwn(t *testing.T) {
 	}}
 	for node, want := range map[string]string{"n1": "ssh ops@a sudo -n", "n2": "ssh -p 2222 ops@b sudo -n",
 		"n3": "ssh -p 2223 root@c"} {
-		if got := hop.NewSubject(p, node, "", "", "").Expected["ssh"]; got != want {
+		if got := NewSubject(p, node, "", "", "").Expected["ssh"]; got != want {
 			t.Errorf("%s: %q, want %q", node, got, want)
 		}
 	}
