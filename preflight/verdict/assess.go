@@ -3,7 +3,6 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -81,45 +80,12 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 	return r
 }
 
-// judge returns the hop's findings, corrected for what any hop may meet: a shortage or a policy of the probing machine,
-// a login in its own network namespace, a rate limiter, a change during the walk, an unstable network. A limiter's
-// answer to the operator is not evidence about the route or the token behind it, so its finding is inconclusive.
+// judge returns the hop's findings, as far as the doubts about their facts leave them, and the warnings that any hop may
+// have.
 func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
 	findings := h.Judge(c)
 	for i := range findings {
-		if len(findings[i].Evidence) == 0 {
-			continue
-		}
-		f := c.FactByID(findings[i].Evidence[0])
-		if own := world.OwnMachine(c, f); own != nil {
-			findings[i] = *own
-		} else if out := world.LoginNetworkFinding(f); out != nil {
-			findings[i] = *out
-		} else if f != nil && world.JudgeGone(c, f, &findings[i]) {
-			continue
-		} else if findings[i].Status == diag.StatusWarn {
-			continue
-		} else if f.Throttled() && f.Vantage == hop.Operator {
-			findings[i] = reading.Undecided(f, "%s throttles this operator, so nothing behind it was measured: %s%s",
-				reading.Where(f),
-				reading.Saw(f), reading.PauseOf(f))
-		} else if world.RefusedBeside(c, f) {
-			findings[i] = world.WalkAgain(f, fmt.Sprintf("%s refuses requests of this walk beside others, and this one is sent "+
-				"once: %s", reading.Where(f), reading.Saw(f)))
-		} else if findings[i].Status == diag.StatusFail && world.ReadFromCache(c, f) {
-			findings[i] = reading.Undecided(f, "%s; %s", findings[i].Text, world.FromCache(f))
-			findings[i].Lack = diag.LackPlatform
-		} else if why := world.ChangedUnder(h, c, &findings[i]); f != nil && why != "" {
-			findings[i] = world.WalkAgain(f, why+": "+findings[i].Text)
-		} else if f != nil {
-			findings[i].Text += world.StrayFamily(c, f, &findings[i])
-			if findings[i].Status == diag.StatusFail {
-				findings[i].Text += world.AnsweredUntil(c, f) + world.BesideOthers(c, f)
-				world.JudgeStability(c, f, &findings[i])
-			} else if u := world.OwnRuns(c, f.ID); reading.RefusesCredential(f) && u.Mixed() {
-				findings[i].Because += u.Mixture()
-			}
-		}
+		world.Settle(h, c, &findings[i])
 	}
 	findings = append(append(findings, world.Uncovered(h, c, findings)...), world.FamilyWarnings(h, c)...)
 	findings = append(findings, world.CachedReads(h, c, findings)...)

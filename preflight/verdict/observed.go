@@ -100,7 +100,7 @@ func observe(c *hop.Case, finding *diag.Finding) *diag.Observation {
 		return nil
 	}
 	f := c.FactByID(finding.Evidence[0])
-	if f == nil || !hop.Conclusive(f) || world.PassedOnce(c, f) || world.OtherAnswer(c, f) != nil {
+	if f == nil || !hop.Conclusive(f) || world.InDoubt(c, world.ForObservation, f) != "" {
 		return nil
 	}
 	for _, row := range observedRows {
@@ -108,7 +108,7 @@ func observe(c *hop.Case, finding *diag.Finding) *diag.Observation {
 			(len(row.failures) > 0 && !slices.Contains(row.failures, finding.Failure)) {
 			continue
 		}
-		if at, text := row.holds(c, f); text != "" && !world.PassedOnce(c, at) {
+		if at, text := row.holds(c, f); text != "" && world.InDoubt(c, world.ForObservation, at) == "" {
 			return &diag.Observation{Fact: at.ID, Field: row.field, Text: text}
 		}
 	}

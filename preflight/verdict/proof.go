@@ -55,12 +55,16 @@ func pairsOf(c *hop.Case, step string) []pair {
 // was answered only sometimes proves only that. few: the only obstacle is too few repeats.
 func Prove(c *hop.Case, signal diag.Signal, failing string) (proof *diag.Proof, why string, few bool) {
 	main := c.FactByID(failing)
-	if end := world.PlatformGone(c); main == nil || (end.Gone && world.UnansweredAfter(main, end.Last-world.EndSlack)) {
+	if main == nil {
 		return nil, "", false
 	}
-	if u := world.OwnRuns(c, failing); u.Unstable() && signal == diag.SigNetworkUnstable {
-		return u.Proof(), "", false
-	} else if u.Mixed() || signal == diag.SigNetworkUnstable {
+	if signal == diag.SigNetworkUnstable {
+		if u := world.OwnRuns(c, failing); u.Unstable() {
+			return u.Proof(), "", false
+		}
+		return nil, "", false
+	}
+	if world.InDoubt(c, world.ForProof, main) != "" {
 		return nil, "", false
 	}
 	for _, p := range pairsOf(c, failing) {
@@ -81,10 +85,6 @@ func Prove(c *hop.Case, signal diag.Signal, failing string) (proof *diag.Proof, 
 
 // doubt returns why a pair is not a proof, "" if it is one.
 func (p *pair) doubt(c *hop.Case, step string, main *diag.Fact) string {
-	loss := ""
-	if p.silent() {
-		loss = world.LossSeen(c, main.Vantage)
-	}
 	switch {
 	case !p.failing.All(func(f *diag.Fact) bool { return reading.FailsLike(f, main) }):
 		return "repeats of the failing request gave another result"
@@ -96,13 +96,11 @@ func (p *pair) doubt(c *hop.Case, step string, main *diag.Fact) string {
 		return "the passing request ran over a reused connection, or one that lost packets"
 	case p.hasty():
 		return "the failing request waited less time than the passing one took"
-	case reading.TurnsDiffer(main) != "":
-		return "the name servers of the " + main.Vantage + " take turns and do not agree: " + reading.TurnsDiffer(main)
-	case slices.ContainsFunc(p.failing.Runs, reading.HasGap):
-		return "packets of the failing request's answer were lost"
-	case loss != "":
-		return "from the same vantage " + loss
-	case min(len(p.failing.Runs), len(p.passing.Runs)) < p.enough():
+	}
+	if why := world.InDoubt(c, world.ForPair, append([]*diag.Fact{main}, p.failing.Runs...)...); why != "" {
+		return why
+	}
+	if min(len(p.failing.Runs), len(p.passing.Runs)) < p.enough() {
 		return p.few()
 	}
 	return ""
@@ -113,8 +111,7 @@ func (p *pair) doubt(c *hop.Case, step string, main *diag.Fact) string {
 func (p *pair) hasty() bool {
 	return slices.ContainsFunc(p.failing.Runs, func(a *diag.Fact) bool {
 		return reading.GotNoAnswer(a) && !p.passing.All(func(b *diag.Fact) bool {
-			return through(b,
-				a.Phase) <= a.DurationMS
+			return through(b, a.Phase) <= a.DurationMS
 		})
 	})
 }

@@ -171,6 +171,6 @@ func unheard(h *diag.HopResult, c *hop.Case) diag.Finding {
 	if f.Failure == diag.Cancelled {
 		out.Failure = diag.Timeout
 	}
-	world.JudgeStability(c, f, &out)
+	world.SettleSilence(c.Hop(h.ID), c, &out)
 	return out
 }

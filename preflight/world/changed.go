@@ -145,32 +145,39 @@ func WalkAgain(f *diag.Fact, why string) diag.Finding {
 	return out
 }
 
-// ChangedUnder describes how the state that a failing finding rests on changed during the walk; "" if it did not.
-func ChangedUnder(h *hop.Hop, c *hop.Case, f *diag.Finding) string {
-	if f.Status != diag.StatusFail {
-		return ""
-	}
-	if h.Allocation {
-		if why := AllocationChanged(c); why != "" {
-			return why
-		}
-	}
-	if f.Signal == diag.SigProcessDown && stoppedForAWhile(c) {
-		return "the agent was not running when its unit was checked, but did a no-op in the same walk: walk again"
-	}
-	switch f.Signal {
-	case diag.SigTaskClaimFailed, diag.SigProcessDown, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
-		if cameBack(c) {
-			return "the platform had no contact with the agent when this walk began, but has it again: walk again"
-		}
-	}
-	return ""
-}
-
 // stoppedForAWhile reports whether the agent's unit was inactive although its no-op came back in the same walk. A unit
 // in a crash loop is not inactive: its no-op may come back between two crashes.
 func stoppedForAWhile(c *hop.Case) bool {
 	f := c.Fact(diag.HopNodeReadiness, hop.StepProcess)
 	return f != nil && f.Failure == diag.UnitInactive && AnsweredSince(c, f) != "" && f.Unit != nil &&
 		f.Unit.Load != "masked"
+}
+
+// changed: the state that a failing finding rests on changed during the walk.
+func changed(d *doubted) string {
+	if why := changedUnder(d); why != "" {
+		return why + ": " + d.out.Text
+	}
+	return ""
+}
+
+func changedUnder(d *doubted) string {
+	if !d.fails() {
+		return ""
+	}
+	if d.hop.Allocation {
+		if why := AllocationChanged(d.c); why != "" {
+			return why
+		}
+	}
+	if d.out.Signal == diag.SigProcessDown && stoppedForAWhile(d.c) {
+		return "the agent was not running when its unit was checked, but did a no-op in the same walk: walk again"
+	}
+	switch d.out.Signal {
+	case diag.SigTaskClaimFailed, diag.SigProcessDown, diag.SigOpenWithoutStream, diag.SigNodeStreamTimeout:
+		if cameBack(d.c) {
+			return "the platform had no contact with the agent when this walk began, but has it again: walk again"
+		}
+	}
+	return ""
 }

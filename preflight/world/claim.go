@@ -150,8 +150,8 @@ func noOperatorWay(c *hop.Case, f *diag.Fact) bool {
 func Claim(c *hop.Case, out *diag.Finding, id claimID, args ...any) bool {
 	row := claims[id]
 	if len(out.Evidence) > 0 {
-		if f := c.FactByID(out.Evidence[0]); f != nil && reading.GotNoAnswer(f) && LossSeen(c, f.Vantage) != "" {
-			return false // silence on a lossy path supports no claim
+		if f := c.FactByID(out.Evidence[0]); f != nil && InDoubt(c, ForClaim, f) != "" {
+			return false
 		}
 	}
 	if row.forbidden != nil && (len(out.Evidence) == 0 || row.forbidden(c, c.FactByID(out.Evidence[0]))) {

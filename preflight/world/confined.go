@@ -23,19 +23,6 @@ const (
 	ViewLoginNetwork = "login's network"
 )
 
-// LoginNetworkFinding is the finding for a probe that failed in the login's own network namespace, which neither the
-// machine nor its agent is known to use. It is nil for any other fact.
-func LoginNetworkFinding(f *diag.Fact) *diag.Finding {
-	if f == nil || f.AgentView != ViewLoginNetwork || f.Passed() {
-		return nil
-	}
-	out := reading.Undecided(f,
-		"this login runs in its own network namespace and may not enter the machine's, so access of the "+
-			"machine and its agent to %s was not measured; from the login's network: %s", reading.Where(f), reading.Saw(f))
-	out.Lack = diag.LackRights
-	return &out
-}
-
 // BlockedByNamespace is the finding that only the agent's network namespace prevents what f asked: the machine's
 // network passes. It is nil if the machine's network fails as well, or loses packets.
 func BlockedByNamespace(c *hop.Case, f *diag.Fact) *diag.Finding {
@@ -212,4 +199,13 @@ func within(prefixes []string, a netip.Addr) bool {
 		p, err := netip.ParsePrefix(s)
 		return err == nil && p.Contains(a)
 	})
+}
+
+func loginsNetwork(d *doubted) string {
+	if d.fact.AgentView != ViewLoginNetwork || d.fact.Passed() {
+		return ""
+	}
+	return fmt.Sprintf("this login runs in its own network namespace and may not enter the machine's, so access of the "+
+		"machine and its agent to %s was not measured; from the login's network: %s", reading.Where(d.fact),
+		reading.Saw(d.fact))
 }

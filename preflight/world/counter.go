@@ -67,20 +67,6 @@ func FamilyWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 	return out
 }
 
-// StrayFamily returns the text that f fails at one address family only, while the name's other one passes; ""
-// otherwise.
-func StrayFamily(c *hop.Case, f *diag.Fact, out *diag.Finding) string {
-	q := hop.RequestOf(c, f.ID, reading.CounterOtherFamily)
-	if out.Status != diag.StatusFail || q == nil || q.First().Request.Op != f.Request.Op || !q.All(passing(c, f.ID)) {
-		return ""
-	}
-	k := q.First()
-	used := reading.RemoteIP(f)
-	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", reading.Family(used),
-		used,
-		reading.Family(k.Request.Resolve), k.Request.Resolve)
-}
-
 // ProfileURL repeats a failing probe with the profile's URL in place of the running agent's, if they differ.
 func ProfileURL(e *hop.Env, f *diag.Fact, expected, path string, vars map[string]string) []hop.Counter {
 	if expected == "" || hop.SameEndpoint(reading.Target(f), expected) {
@@ -122,7 +108,7 @@ func PassedOnce(c *hop.Case, f *diag.Fact) bool {
 	}
 	step, _, _ := hop.SplitID(f.ID)
 	u := OwnRuns(c, step)
-	return u.Mixed()
+	return u.mixed()
 }
 
 // LocateFault adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the
@@ -212,4 +198,15 @@ func passesInPlace(c *hop.Case, step string, b *diag.Fact) bool {
 // passing returns passes for one step, as a predicate on runs.
 func passing(c *hop.Case, step string) func(*diag.Fact) bool {
 	return func(b *diag.Fact) bool { return Passes(c, step, b) }
+}
+
+// strayFamily: f fails at one address family only, while the name's other one passes.
+func strayFamily(d *doubted) string {
+	q := hop.RequestOf(d.c, d.fact.ID, reading.CounterOtherFamily)
+	if !d.fails() || q == nil || q.First().Request.Op != d.fact.Request.Op || !q.All(passing(d.c, d.fact.ID)) {
+		return ""
+	}
+	used, other := reading.RemoteIP(d.fact), q.First().Request.Resolve
+	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", reading.Family(used),
+		used, reading.Family(other), other)
 }

@@ -14,33 +14,33 @@ import (
 
 // platformEnd is the end of a platform during a walk: it answered, and then nobody.
 type platformEnd struct {
-	Gone  bool
-	Last  int64    // when its last answer was complete, in milliseconds since the walk's start
+	gone  bool
+	last  int64    // when its last answer was complete, in milliseconds since the walk's start
 	hosts []string // the addresses that stopped answering
 }
 
-// EndSlack is how long a platform's listeners take to end, in milliseconds: one may refuse while another still answers.
-const EndSlack = 250
+// endSlack is how long a platform's listeners take to end, in milliseconds: one may refuse while another still answers.
+const endSlack = 250
 
-// PlatformGone returns whether and when the platform stopped answering in this walk: its API answered, and after the
+// platformGone returns whether and when the platform stopped answering in this walk: its API answered, and after the
 // platform's last answer neither the API answered the operator, nor any listener the node. One missing answer of the
 // API is enough only if its port refuses, or if at least two more listeners do not answer.
-func PlatformGone(c *hop.Case) *platformEnd { return endMemo.Of(c) }
+func platformGone(c *hop.Case) *platformEnd { return endMemo.Of(c) }
 
 var endMemo = hop.NewMemo(endOfPlatform)
 
 func endOfPlatform(c *hop.Case) platformEnd {
-	end := platformEnd{Last: -1}
+	end := platformEnd{last: -1}
 	answered := false
 	for f := range c.All() {
 		if ofPlatform(c, f) && platformAnswered(f) {
-			end.Last = max(end.Last, EndedAt(f))
+			end.last = max(end.last, EndedAt(f))
 			answered = answered || asksAPI(c, f)
 		}
 	}
 	ofAPI, ofNode, at := 0, 0, map[string]bool{}
 	for f := range c.All() {
-		if !ofPlatform(c, f) || !UnansweredAfter(f, end.Last) {
+		if !ofPlatform(c, f) || !unansweredAfter(f, end.last) {
 			continue
 		}
 		at[hop.HostPortOf(reading.Target(f))], end.hosts = true, append(end.hosts, reading.RemoteIP(f))
@@ -52,7 +52,7 @@ func endOfPlatform(c *hop.Case) platformEnd {
 			}
 		}
 	}
-	end.Gone = answered && ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
+	end.gone = answered && ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
 	return end
 }
 
@@ -66,10 +66,10 @@ func asksAPI(c *hop.Case, f *diag.Fact) bool {
 		})
 }
 
-// UnansweredAfter reports whether a request got no answer of the platform, ended after the given time, and had not been
+// unansweredAfter reports whether a request got no answer of the platform, ended after the given time, and had not been
 // silent for long before it.
-func UnansweredAfter(f *diag.Fact, last int64) bool {
-	late := EndedAt(f) > last && silentSince(f) >= last-EndSlack
+func unansweredAfter(f *diag.Fact, last int64) bool {
+	late := EndedAt(f) > last && silentSince(f) >= last-endSlack
 	if !late || !hop.Conclusive(f) || f.Failure.Local() || platformAnswered(f) {
 		return false
 	}
@@ -133,7 +133,7 @@ func AnsweredUntil(c *hop.Case, f *diag.Fact) string {
 			last = max(last, EndedAt(g))
 		}
 	}
-	if last < 0 || !UnansweredAfter(f, last) {
+	if last < 0 || !unansweredAfter(f, last) {
 		return ""
 	}
 	return "; it answered in this walk until " + clockAt(c, f, last)
@@ -151,23 +151,33 @@ func clockAt(c *hop.Case, f *diag.Fact, ms int64) string {
 	return f.At.Add(time.Duration(ms-f.OffsetMS)*time.Millisecond).UTC().Format(time.TimeOnly) + " UTC"
 }
 
-// JudgeGone makes a finding of a request that a platform did not answer any more one of the platform's end. It reports
-// whether it did.
-func JudgeGone(c *hop.Case, f *diag.Fact, out *diag.Finding) bool {
-	end := PlatformGone(c)
-	if !end.Gone || !UnansweredAfter(f, end.Last-EndSlack) {
-		return false
+func answeredBefore(d *doubted) string {
+	if !d.fails() {
+		return ""
 	}
-	if ip := reading.RemoteIP(f); !ofPlatform(c, f) && (ip == "" || !slices.Contains(end.hosts, ip)) {
-		return false // a workload's route, at an edge of its own
+	return AnsweredUntil(d.c, d.fact)
+}
+
+// platformEnded: a platform that answered until some moment of the walk, and then nobody, is the cause of every missing
+// answer after it.
+func platformEnded(d *doubted) string {
+	end := platformGone(d.c)
+	if !end.gone || !unansweredAfter(d.fact, end.last-endSlack) {
+		return ""
 	}
-	text := out.Text + out.Because
-	if out.Status == diag.StatusWarn { // it has advice for a platform that works
-		text = fmt.Sprintf("%s gives %s: %s", reading.Where(f), Gets(f), reading.Saw(f))
+	ip := reading.RemoteIP(d.fact)
+	if d.out != nil && !ofPlatform(d.c, d.fact) && (ip == "" || !slices.Contains(end.hosts, ip)) {
+		return "" // a workload's route, at an edge of its own
 	}
-	*out = reading.Fail(diag.SigControlPlaneUnreachable, f,
-		"%s; the platform answered this walk until %s, and since then neither the operator nor the node", text,
-		clockAt(c, f, end.Last))
-	out.Side, out.Culprit, out.Direct = diag.SidePlatform, CulpritControlPlane, true
-	return true
+	return "the platform answered this walk until " + clockAt(d.c, d.fact, end.last) +
+		", and since then neither the operator nor the node"
+}
+
+func ofPlatformsEnd(d *doubted, words string) {
+	text := d.out.Text + d.out.Because
+	if d.out.Status == diag.StatusWarn { // it has advice for a platform that works
+		text = fmt.Sprintf("%s gives %s: %s", reading.Where(d.fact), Gets(d.fact), reading.Saw(d.fact))
+	}
+	*d.out = reading.Fail(diag.SigControlPlaneUnreachable, d.fact, "%s; %s", text, words)
+	d.out.Side, d.out.Culprit, d.out.Direct = diag.SidePlatform, CulpritControlPlane, true
 }

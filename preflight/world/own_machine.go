@@ -12,9 +12,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
-// OwnMachine is the finding for a probe that the probing machine itself ended before anything left it: for lack of a
+// ownMachineFinding is the finding for a probe that the probing machine itself ended before anything left it: for lack of a
 // resource, or by a policy. It is nil for any other fact, and if no policy was read, as in older reports.
-func OwnMachine(c *hop.Case, f *diag.Fact) *diag.Finding {
+func ownMachineFinding(c *hop.Case, f *diag.Fact) *diag.Finding {
 	switch {
 	case f == nil, hop.Lost(f):
 		return nil
@@ -35,7 +35,7 @@ func Uncovered(h *hop.Hop, c *hop.Case, findings []diag.Finding) (out []diag.Fin
 			continue
 		}
 		f := c.JudgedFact(s)
-		own := OwnMachine(c, f)
+		own := ownMachineFinding(c, f)
 		if own == nil || slices.ContainsFunc(append(findings, out...), func(o diag.Finding) bool {
 			return slices.Contains(o.Evidence, f.ID) || (o.Signal == own.Signal && o.Status == own.Status)
 		}) {
@@ -215,4 +215,11 @@ func amount(r diag.Resource, n int64) string {
 		return fmt.Sprintf("%d pages", n)
 	}
 	return fmt.Sprint(n)
+}
+
+func ownMachine(d *doubted) string {
+	if own := ownMachineFinding(d.c, d.fact); own != nil {
+		return own.Text + own.Because
+	}
+	return ""
 }

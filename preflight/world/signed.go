@@ -94,8 +94,8 @@ func OfNoPlatform(f *diag.Fact) string {
 	return "the code " + reading.Code(f) + ", which is not known to be the platform's"
 }
 
-// OtherAnswer returns a run of f's request that got another status than f, a 401 or 403; nil without one.
-func OtherAnswer(c *hop.Case, f *diag.Fact) *diag.Fact {
+// otherAnswer returns a run of f's request that got another status than f, a 401 or 403; nil without one.
+func otherAnswer(c *hop.Case, f *diag.Fact) *diag.Fact {
 	step, _, _ := hop.SplitID(f.ID)
 	q := hop.RequestOf(c, step, "")
 	if q == nil || (reading.Status(f) != 401 && reading.Status(f) != 403) {
@@ -132,4 +132,46 @@ func CachedReads(h *hop.Hop, c *hop.Case, findings []diag.Finding) []diag.Findin
 		}
 	}
 	return nil
+}
+
+func cached(d *doubted) string {
+	if !d.fails() || !ReadFromCache(d.c, d.fact) {
+		return ""
+	}
+	return d.out.Text + "; " + FromCache(d.fact)
+}
+
+func answerWithGap(d *doubted) string {
+	if !d.fails() || !d.steps() || !reading.HasGap(d.fact) {
+		return ""
+	}
+	return fmt.Sprintf("; %s answers, but a part of its answer never arrived at the %s and later parts did: packets are "+
+		"lost on the way back, for example those larger than a link on the path allows (MTU)", reading.Where(d.fact),
+		d.fact.Vantage)
+}
+
+func ofGap(d *doubted, words string) {
+	add(d, words)
+	d.out.Side, d.out.Culprit = diag.SideNetwork, reading.LossOf(d.fact.Vantage)
+}
+
+func answerStopped(d *doubted) string {
+	if !d.fails() || !d.steps() || reading.HasGap(d.fact) || !reading.AnswerBegan(d.fact) {
+		return ""
+	}
+	return "; the answer began, and stopped: its server paused, or the rest was lost on the way back"
+}
+
+func turns(d *doubted) string {
+	if words := reading.TurnsDiffer(d.fact); words != "" {
+		return "the name servers of the " + d.fact.Vantage + " take turns and do not agree: " + words
+	}
+	return ""
+}
+
+func gap(d *doubted) string {
+	if !reading.HasGap(d.fact) {
+		return ""
+	}
+	return "packets of the failing request's answer were lost"
 }

@@ -46,8 +46,8 @@ func OwnRuns(c *hop.Case, step string) runResults {
 	return u
 }
 
-// Mixed reports whether only some of the runs passed.
-func (u *runResults) Mixed() bool { return len(u.passed) > 0 && len(u.failed) > 0 }
+// mixed reports whether only some of the runs passed.
+func (u *runResults) mixed() bool { return len(u.passed) > 0 && len(u.failed) > 0 }
 
 // Unstable reports whether only some of the runs were answered, and at least half of the silent ones were lost on the
 // path.
@@ -72,8 +72,8 @@ func (u *runResults) differs() string {
 	return "; one of several servers there, or one that changes"
 }
 
-// Mixture describes a request that passed only some of the time.
-func (u *runResults) Mixture() string {
+// mixture describes a request that passed only some of the time.
+func (u *runResults) mixture() string {
 	return fmt.Sprintf("; sent %s with mixed results: %s%s%s", reading.Times(len(u.passed)+len(u.failed)), u.words(),
 		u.late(),
 		u.differs())
@@ -220,42 +220,6 @@ func waited(silent, heard []*diag.Fact) []*diag.Fact {
 	})
 }
 
-// JudgeStability replaces the finding of a request of which only some runs were answered by one of an unstable network:
-// what a lossy network does to one probe is the cause of nothing else. A silent request gets the same culprit if others
-// from its vantage lost packets. A slow server is not an unstable network.
-func JudgeStability(c *hop.Case, f *diag.Fact, out *diag.Finding) {
-	step, name, repeat := hop.SplitID(f.ID)
-	if name != "" || repeat != 0 || !f.Request.Op.Row().Ladder {
-		return
-	}
-	switch u := OwnRuns(c, step); {
-	case u.Unstable():
-		reason := cmp.Or(out.Reason, diag.ReasonFor(out.Signal, out.Failure))
-		*out = diag.Finding{
-			Status: out.Status, Signal: diag.SigNetworkUnstable, Failure: diag.Unstable, Evidence: out.Evidence,
-			Text: fmt.Sprintf("the %s sent the same request to %s %s: %s; the loss is at or between %s",
-				f.Vantage, reading.Where(f), reading.Times(len(u.passed)+len(u.failed)), u.words(), legOf(f, u.unheard)),
-			Reason: reason, Culprit: reading.LossOf(f.Vantage),
-		}
-		if f.Vantage == hop.Operator {
-			out.Side, out.Reason = diag.SideOperator, diag.ReasonNone
-		}
-	case u.Mixed():
-		out.Text += u.Mixture()
-	case OtherAnswer(c, f) != nil:
-		out.Text += fmt.Sprintf("; the same request was also answered HTTP %d, so one of several servers there refuses it, "+
-			"or one that changes", reading.Status(OtherAnswer(c, f)))
-	case u.lossy.words != "" && reading.GotNoAnswer(f):
-		out.Text += "; from the same vantage " + u.lossy.words + ", which alone may explain this missing answer"
-		if u.lossy.onTheWay {
-			out.Culprit = reading.LossOf(f.Vantage)
-		}
-	}
-	if out.Signal != diag.SigNetworkUnstable {
-		reading.JudgeLostAnswer(f, out)
-	}
-}
-
 // legOf names the endpoints between which the silent runs were lost: the leg that they share, else the whole path.
 func legOf(f *diag.Fact, unheard []*diag.Fact) string {
 	inDNS := 0
@@ -278,4 +242,99 @@ func legOf(f *diag.Fact, unheard []*diag.Fact) string {
 		return place + " and " + remote
 	}
 	return place + " and " + hop.HostPortOf(reading.Target(f))
+}
+
+// steps reports whether the fact is a step's own and first request over the network: only that has repeats.
+func (d *doubted) steps() bool {
+	_, name, repeat := hop.SplitID(d.fact.ID)
+	return name == "" && repeat == 0 && d.fact.Request.Op.Row().Ladder
+}
+
+// unstableNetwork: what a lossy network does to one probe is the cause of nothing else. A slow server is not an
+// unstable network.
+func unstableNetwork(d *doubted) string {
+	if !d.fails() || !d.steps() {
+		return ""
+	}
+	u := OwnRuns(d.c, d.fact.ID)
+	if !u.Unstable() {
+		return ""
+	}
+	return fmt.Sprintf("the %s sent the same request to %s %s: %s; the loss is at or between %s", d.fact.Vantage,
+		reading.Where(d.fact), reading.Times(len(u.passed)+len(u.failed)), u.words(), legOf(d.fact, u.unheard))
+}
+
+func ofNetwork(d *doubted, words string) {
+	was := *d.out
+	*d.out = diag.Finding{
+		Status: was.Status, Signal: diag.SigNetworkUnstable, Failure: diag.Unstable, Evidence: was.Evidence, Text: words,
+		Reason:  cmp.Or(was.Reason, diag.ReasonFor(was.Signal, was.Failure)),
+		Culprit: reading.LossOf(d.fact.Vantage),
+	}
+	if d.fact.Vantage == hop.Operator {
+		d.out.Side, d.out.Reason = diag.SideOperator, diag.ReasonNone
+	}
+}
+
+// mixedResults count for an undecided finding only if the request was refused: one of several servers may refuse it.
+func mixedResults(d *doubted) string {
+	u := OwnRuns(d.c, d.fact.ID)
+	if !u.mixed() || !d.counts(reading.RefusesCredential(d.fact)) {
+		return ""
+	}
+	return u.mixture()
+}
+
+func anotherAnswer(d *doubted) string {
+	other := otherAnswer(d.c, d.fact)
+	if other == nil || !d.counts(false) || (d.out != nil && mixedResults(d) != "") {
+		return ""
+	}
+	return fmt.Sprintf("; the same request was also answered HTTP %d, so one of several servers there refuses it, "+
+		"or one that changes", reading.Status(other))
+}
+
+// counts reports whether other runs of a request count: for a finding that fails by the step's own request, and for
+// another one if also.
+func (d *doubted) counts(also bool) bool {
+	switch {
+	case d.out == nil:
+		return true
+	case d.fails():
+		return d.steps()
+	}
+	return also
+}
+
+// lossyPath: a silence on a path that loses packets may be one of them.
+func lossyPath(d *doubted) string {
+	if !reading.GotNoAnswer(d.fact) || !d.counts(false) ||
+		(d.out != nil && (mixedResults(d) != "" || anotherAnswer(d) != "")) {
+		return ""
+	}
+	if seen := LossSeen(d.c, d.fact.Vantage); seen != "" {
+		return "; from the same vantage " + seen + ", which alone may explain this missing answer"
+	}
+	return ""
+}
+
+func ofLossyPath(d *doubted, words string) {
+	add(d, words)
+	if lossFrom(d.c, d.fact.Vantage).onTheWay {
+		d.out.Culprit = reading.LossOf(d.fact.Vantage)
+	}
+}
+
+func passedOnce(d *doubted) string {
+	if !PassedOnce(d.c, d.fact) {
+		return ""
+	}
+	return "the same request passed at another time of this walk"
+}
+
+func lossFromThere(d *doubted) string {
+	if words := LossSeen(d.c, d.fact.Vantage); words != "" && reading.GotNoAnswer(d.fact) {
+		return "from the same vantage " + words
+	}
+	return ""
 }
