@@ -90,8 +90,8 @@ func (c *Case) find(hop diag.HopID, step string) int {
 	if len(c.stepFacts) == 0 { // a Case that has only a plan
 		return -1
 	}
-	if _, s := c.Chain.step(hop, step); s != nil {
-		return s.number
+	if at, k := c.Chain.step(hop, step); k >= 0 {
+		return c.Chain.first[at] + k
 	}
 	id := FactID(hop, step)
 	for i, q := range c.stepFacts[c.Chain.steps:] {

@@ -9,8 +9,10 @@ import (
 // Chain is a chain: hops in their order, whose steps are numbered. It never changes.
 type Chain struct {
 	list  []Hop
-	index map[diag.HopID]int // in list
-	steps int                // number of steps
+	ids   []diag.HopID // of list
+	names [][]string   // of the steps of each hop: a look-up reads little memory
+	first []int        // number of each hop's first step
+	steps int          // number of steps
 }
 
 // List returns the hops in their order. Callers must not modify them.
@@ -18,38 +20,34 @@ func (h *Chain) List() []Hop { return h.list }
 
 // NewChain returns the chain of these hops.
 func NewChain(list []Hop) *Chain {
-	h := &Chain{list: list, index: map[diag.HopID]int{}}
+	h := &Chain{list: list}
 	for i := range h.list {
 		hop := &h.list[i]
-		h.index[hop.ID] = i
 		hop.Closure = slices.Clip(explainers(h.list, hop.ID))
 		hop.Steps = slices.Clone(hop.Steps) // own hops may be in several chains
+		var names []string
+		h.ids, h.first = append(h.ids, hop.ID), append(h.first, h.steps)
 		for k := range hop.Steps {
+			names = append(names, hop.Steps[k].Name)
 			hop.Steps[k].number = h.steps
 			h.steps++
 		}
+		h.names = append(h.names, names)
 	}
 	return h
 }
 
-// step returns a step of the chain, and its hop; nil if the chain does not have it.
-func (h *Chain) step(id diag.HopID, name string) (*Hop, *Step) {
-	i, known := h.index[id]
-	if !known {
-		return nil, nil
+// step returns the indices of a hop and its step; -1 if the chain does not have it.
+func (h *Chain) step(id diag.HopID, name string) (at, step int) {
+	if at = slices.Index(h.ids, id); at < 0 {
+		return -1, -1
 	}
-	hop := &h.list[i]
-	for k := range hop.Steps {
-		if s := &hop.Steps[k]; s.Name == name {
-			return hop, s
-		}
-	}
-	return nil, nil
+	return at, slices.Index(h.names[at], name)
 }
 
 // Hop returns the chain's hop with this id, or an empty hop.
 func (c *Case) Hop(id diag.HopID) *Hop {
-	if i, known := c.Chain.index[id]; known {
+	if i := slices.Index(c.Chain.ids, id); i >= 0 {
 		return &c.Chain.list[i]
 	}
 	return &Hop{ID: id}

@@ -201,8 +201,10 @@ func (c *Case) With(step string, b *diag.Fact) *Case {
 // Declared returns the hop and the step that produce the fact with this id; nil if no step does.
 func (c *Case) Declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")
-	if h, s := c.Chain.step(diag.HopID(hop), name); s != nil && s.Uses == "" {
-		return h, s
+	if at, k := c.Chain.step(diag.HopID(hop), name); k >= 0 {
+		if h := &c.Chain.list[at]; h.Steps[k].Uses == "" {
+			return h, &h.Steps[k]
+		}
 	}
 	return nil, nil
 }

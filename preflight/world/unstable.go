@@ -20,8 +20,20 @@ type runResults struct {
 }
 
 // OwnRuns returns the results of a step's own request and its repeats.
-func OwnRuns(c *hop.Case, step string) runResults {
-	var u runResults
+func OwnRuns(c *hop.Case, step string) *runResults {
+	known := ownRuns.Of(c)
+	if u := (*known)[step]; u != nil {
+		return u
+	}
+	u := ownRunsOf(c, step)
+	(*known)[step] = u
+	return u
+}
+
+var ownRuns = hop.NewMemo(func(*hop.Case) map[string]*runResults { return map[string]*runResults{} })
+
+func ownRunsOf(c *hop.Case, step string) *runResults {
+	u := &runResults{}
 	q := hop.RequestOf(c, step, "")
 	if q == nil {
 		return u
