@@ -23,6 +23,7 @@ const (
 	StepReadAgain  = "read_again"
 	StepSSH        = "ssh"
 	StepProcess    = "process"
+	StepDisk       = "disk"
 	StepClock      = "clock"
 	StepReach      = "reach"
 	StepIdentity   = "identity"

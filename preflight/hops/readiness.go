@@ -15,7 +15,6 @@ import (
 // Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
-	stepDisk   = "disk"
 	stepRoot   = "root_disk"
 	stepBinary = "binary"
 )
@@ -27,7 +26,7 @@ func nodeReadiness() hop.Hop {
 	return hop.Hop{
 		ID: id, Budget: 8 * time.Second, Unwatched: "a write on the node's disks",
 		Steps: []hop.Step{
-			{Name: stepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *hop.Env,
+			{Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *hop.Env,
 				_ *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
 			}},
@@ -69,7 +68,7 @@ func nodeReadiness() hop.Hop {
 
 func passReadiness(c *hop.Case) string {
 	var parts []string
-	if f := c.Fact(diag.HopNodeReadiness, stepDisk); f != nil && f.Disk != nil {
+	if f := c.Fact(diag.HopNodeReadiness, hop.StepDisk); f != nil && f.Disk != nil {
 		text := fmt.Sprintf("disk %d%% used", f.Disk.UsedPercent)
 		if f.Request.Write > 0 {
 			text += " and writable"
@@ -107,7 +106,7 @@ func judgeReadiness(c *hop.Case) []diag.Finding {
 }
 
 func judgeDisk(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeReadiness, stepDisk)
+	f := c.Fact(diag.HopNodeReadiness, hop.StepDisk)
 	if f == nil {
 		return nil
 	}

@@ -46,7 +46,7 @@ var claims = [...]struct {
 		func(c *hop.Case, _ *diag.Fact) bool {
 			// the API, asked at the edge of the terminal route
 			other := c.FactByID(hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz) + "~" + reading.CounterOtherRoute)
-			return NodeHears(c) != SilentSide || other.Passed() || answeredSomewhere(c, hop.Operator, c.Expected("api_base"),
+			return !platformOf(c).AnswersNode.No() || other.Passed() || answeredSomewhere(c, hop.Operator, c.Expected("api_base"),
 				"http")
 		},
 	},
@@ -87,15 +87,18 @@ var claims = [...]struct {
 	},
 	ClaimAgentAlive: {
 		"; the agent itself reports, so it is not down",
-		func(c *hop.Case, _ *diag.Fact) bool { return !ContactFresh(c) || agentDown(c) },
+		func(c *hop.Case, _ *diag.Fact) bool {
+			agent := agentOf(c)
+			return !agent.Heard.Yes() || agent.Runs.No()
+		},
 	},
 	ClaimTookUpgrade: {
 		"; the gateway's session row has no browser, so something in front of the gateway answered the upgrade",
-		func(c *hop.Case, _ *diag.Fact) bool { return !BrowserNeverReachedGateway(c) },
+		func(c *hop.Case, _ *diag.Fact) bool { return !gatewayOf(c).SeesBrowser.No() },
 	},
 	ClaimKeptSilent: {
 		"; the gateway's session row has the node's stream and the shell's state, so the gateway did not forward it",
-		func(c *hop.Case, f *diag.Fact) bool { return !StreamCame(c) || !reading.PongCame(f) },
+		func(c *hop.Case, f *diag.Fact) bool { return !sessionOf(c).HasStream.Yes() || !reading.PongCame(f) },
 	},
 	ClaimStreamRefused: {
 		"; the gateway refused the node's certificate, so no stream arrived",
@@ -141,7 +144,7 @@ func comesAndGoes(c *hop.Case, f *diag.Fact) bool {
 // noOperatorWay reports whether f, a fact of the operator, contradicts a fault on the operator's path, or whether the
 // node gets no answer either.
 func noOperatorWay(c *hop.Case, f *diag.Fact) bool {
-	return NodeHears(c) != AnsweredSide || reading.Status(f) != 0 || comesAndGoes(c, f) ||
+	return !platformOf(c).AnswersNode.Yes() || reading.Status(f) != 0 || comesAndGoes(c, f) ||
 		reading.Rung(f.Phase) > reading.Rung("tls") ||
 		answeredSomewhere(c, hop.Operator, reading.Target(f), f.Phase)
 }

@@ -15,8 +15,9 @@ import (
 // platformEnd is the end of a platform during a walk: it answered, and then nobody.
 type platformEnd struct {
 	gone  bool
-	last  int64    // when its last answer was complete, in milliseconds since the walk's start
-	hosts []string // the addresses that stopped answering
+	last  int64      // when its last answer was complete, in milliseconds since the walk's start
+	hosts []string   // the addresses that stopped answering
+	by    *diag.Fact // the last answer
 }
 
 // endSlack is how long a platform's listeners take to end, in milliseconds: one may refuse while another still answers.
@@ -34,7 +35,9 @@ func endOfPlatform(c *hop.Case) platformEnd {
 	answered := false
 	for f := range c.All() {
 		if ofPlatform(c, f) && platformAnswered(f) {
-			end.last = max(end.last, EndedAt(f))
+			if at := EndedAt(f); at > end.last || (at == end.last && f.ID < end.by.ID) {
+				end.last, end.by = at, f
+			}
 			answered = answered || asksAPI(c, f)
 		}
 	}

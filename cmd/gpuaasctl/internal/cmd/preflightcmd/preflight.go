@@ -29,6 +29,7 @@ type preflightOptions struct {
 	output, report, failOn, facts string
 
 	compare  string
+	world    bool
 	baseline cmdutil.BaselineFlag
 	noSave   bool
 }
@@ -123,8 +124,9 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	o.baseline.Add(cmd)
 	f.StringVar(&o.compare, "compare", "",
 		"show what differs from the same walk in another environment: `PROFILE[,NODE[,ALLOCATION]]`, or a recorded report")
+	worldFlag(f, o)
 	f.BoolVar(&o.noSave, "no-save", false, "do not keep this report in the history")
-	cmdutil.Group(f, cmdutil.HeadOutput, "out", "facts", "baseline", "compare", "no-save")
+	cmdutil.Group(f, cmdutil.HeadOutput, "out", "facts", "baseline", "compare", "world", "no-save")
 }
 
 // runPreflight judges a recorded report again, walks, or with --dry-run prints the plan.
@@ -144,6 +146,10 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 	}
 	if err := cmdutil.NoRecording(args...); err != nil {
 		return wrongUse(cmd, err)
+	}
+	if o.world {
+		return wrongUse(cmd, errors.New("--world is about a recorded report: walk with --out FILE.json, then "+
+			"preflight FILE.json --world"))
 	}
 	if err := o.checkWatch(cmd); err != nil {
 		return err

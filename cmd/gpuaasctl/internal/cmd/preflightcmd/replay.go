@@ -35,13 +35,14 @@ report is 2.`,
 	}
 	cmdutil.OutputFlags(cmd, &o.output, &o.failOn)
 	o.baseline.Add(cmd)
-	cmdutil.Group(cmd.Flags(), cmdutil.HeadOutput, "baseline")
+	worldFlag(cmd.Flags(), o)
+	cmdutil.Group(cmd.Flags(), cmdutil.HeadOutput, "baseline", "world")
 	return cmd
 }
 
 // replay judges the facts of a recorded report again. It refuses flags that only apply to a walk.
 func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path string) (err error) {
-	about := []string{"output", "fail-on", "baseline", "out", "report", "compare", "quiet", "color", "facts"}
+	about := []string{"output", "fail-on", "baseline", "out", "report", "compare", "quiet", "color", "facts", "world"}
 	if o.compare != "" && !isReportFile(o.compare) { // the other walk is made now
 		about = append(about, "deadline", "libexec", "run-ws-smoke")
 	}
@@ -75,6 +76,9 @@ func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []stri
 	report, err := verdict.Replay(a.Chain(), recorded)
 	if err != nil {
 		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
+	}
+	if o.world {
+		return o.showWorld(a, report)
 	}
 	if why := verdict.Reduced(report); why != "" {
 		a.Note("%s: %s, so it is shown as rules %s judged it", path, why, cmp.Or(report.Run.RulesVersion, "unknown"))
