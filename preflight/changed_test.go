@@ -30,8 +30,7 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 		f.HTTP = &diag.HTTPFacts{Status: 404}
 	}
 	unit, user, mint := hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit), hop.FactID(diag.HopTerminalStartup,
-		hop.StepUser),
-		hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)
+		hop.StepUser), hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)
 	route := hop.FactID(diag.HopAppUserRoute, hop.StepRoute)
 	for name, c := range map[string]struct {
 		answers answers
@@ -84,8 +83,7 @@ func TestAllocationChangesInTheWalk(t *testing.T) {
 func TestSecondLookIsAskedOnce(t *testing.T) {
 	again := hop.FactID(diag.HopAllocationBinding, "allocation_after")
 	r := walkWith(t, answers{hop.FactID(diag.HopAppRuntimeLiveness, hop.StepUnit): unitIs(diag.UnitInactive, "inactive",
-		"dead")},
-		again)
+		"dead")}, again)
 	var asked []string
 	for _, f := range r.Facts {
 		if strings.HasPrefix(f.ID, again) {

@@ -91,17 +91,13 @@ func TestObserved(t *testing.T) {
 			silentBy(process, unit(diag.UnitFacts{Load: "not-found", Active: "inactive"}, diag.UnitMissing)),
 			diag.SigProcessDown, diag.Likely, ""},
 		{"a stopped main process", silentBy(process, unit(diag.UnitFacts{Load: "loaded", Active: "active", PID: 9,
-			ProcessState: "T"}, diag.ProcessStopped)),
-			diag.SigProcessDown, diag.Observed, process},
+			ProcessState: "T"}, diag.ProcessStopped)), diag.SigProcessDown, diag.Observed, process},
 		{"a main process in a debugger's hands", silentBy(process, unit(diag.UnitFacts{Load: "loaded",
-			Active: "active", PID: 9, ProcessState: "t"}, diag.ProcessStopped)),
-			diag.SigProcessDown, diag.Likely, ""},
+			Active: "active", PID: 9, ProcessState: "t"}, diag.ProcessStopped)), diag.SigProcessDown, diag.Likely, ""},
 		{"a main process that systemd has not reaped yet", silentBy(process, unit(diag.UnitFacts{Load: "loaded",
-			Active: "active", PID: 9, ProcessState: "Z"}, diag.ProcessStopped)),
-			diag.SigProcessDown, diag.Likely, ""},
+			Active: "active", PID: 9, ProcessState: "Z"}, diag.ProcessStopped)), diag.SigProcessDown, diag.Likely, ""},
 		{"a main process that was gone", silentBy(process, unit(diag.UnitFacts{Load: "loaded", Active: "active",
-			PID: 9}, diag.ProcessStopped)),
-			diag.SigProcessDown, diag.Likely, ""},
+			PID: 9}, diag.ProcessStopped)), diag.SigProcessDown, diag.Likely, ""},
 
 		{"a certificate past its date", with(silentBy(identity, dated(noon.Add(-time.Hour))),
 			answers{wait: refusedWait(func(*diag.Fact) {})}),
@@ -153,8 +149,7 @@ func TestObserved(t *testing.T) {
 			diag.SigControlPlaneUnreachable, diag.Likely, ""},
 
 		{"a workload's unit that ended", answers{"app_runtime_liveness/unit": unit(diag.UnitFacts{Load: "loaded",
-			Active: "failed"}, diag.UnitFailed),
-			"app_runtime_liveness/port": down, "app_user_route/route": edge(502)},
+			Active: "failed"}, diag.UnitFailed), "app_runtime_liveness/port": down, "app_user_route/route": edge(502)},
 			diag.SigAppStopped, diag.Observed, "app_runtime_liveness/unit"},
 		{"a workload's unit that ended, and its port answers",
 			answers{"app_runtime_liveness/unit": unit(diag.UnitFacts{Load: "loaded", Active: "failed"}, diag.UnitFailed)},
@@ -220,8 +215,7 @@ func TestObservationIsOfTheBlamedCause(t *testing.T) {
 		entry := func(task string) func(*diag.Fact) {
 			return func(f *diag.Fact) {
 				f.Record.Entries = append(f.Record.Entries, diag.RecordEntry{Seq: 2, BootID: "boot-1", At: diag.At(noon),
-					Status: 503,
-					Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry", TaskID: task})
+					Status: 503, Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry", TaskID: task})
 			}
 		}
 		for task, word := range map[string]diag.Confidence{"task-1": diag.Observed, "task-of-yesterday": diag.Likely} {

@@ -143,8 +143,7 @@ func TestProfileOfAnotherMachine(t *testing.T) {
 		}
 	}
 	unit, identity, reach := hop.FactID(diag.HopNodeReadiness, hop.StepProcess), hop.FactID(diag.HopNodeRecoveryStatus,
-		hop.StepIdentity),
-		hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
+		hop.StepIdentity), hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)
 	for name, answers := range map[string]map[string]func(*diag.Fact){
 		"the unit has another name": {unit: gone(diag.UnitMissing, "")},
 		"the files are elsewhere":   {identity: gone(diag.FileMissing, "cert"), reach: gone(diag.FileMissing, "trust")},

@@ -62,8 +62,7 @@ func TestOtherPollsThatBroke(t *testing.T) {
 		signal  diag.Signal
 	}{
 		"heartbeat": {"node_heartbeat/read_again", with(silentAgent(), with(beats(hop.StepReadModel, late),
-			beats(hop.StepReadAgain, late))),
-			diag.HopNodeHeartbeat, diag.SigHeartbeatStale},
+			beats(hop.StepReadAgain, late))), diag.HopNodeHeartbeat, diag.SigHeartbeatStale},
 		"session's row, unclaimed": {"terminal_open_task/session", answers{"terminal_open_task/session": row("queued"),
 			"browser_terminal_ws/session": streamTimeout}, diag.HopTerminalOpenTask, diag.SigTaskClaimFailed},
 		"session's row, no result": {"terminal_open_task/session", answers{"terminal_open_task/session": func(f *diag.Fact) {

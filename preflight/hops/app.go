@@ -90,8 +90,7 @@ func judgeWorkload(c *hop.Case) []diag.Finding {
 	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed ||
 		unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
 		return []diag.Finding{reading.Fail(diag.SigAppStopped, unit, "the workload %s does not run: %s%s",
-			unit.Request.Target,
-			reading.Saw(unit), world.HeldByOther(c))}
+			unit.Request.Target, reading.Saw(unit), world.HeldByOther(c))}
 	case port != nil && !port.Passed() && unit.Passed() &&
 		(world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed()):
 		return []diag.Finding{reading.Warn("", port, "the workload's port %s does not answer at 127.0.0.1, but the "+

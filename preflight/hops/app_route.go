@@ -268,8 +268,7 @@ func judgeHeaders(c *hop.Case) *diag.Finding {
 	switch {
 	case loginFirst(f):
 		out = reading.Undecided(f,
-			"the edge or the workload asks for a login, and %s: an edge injects headers only after that",
-			reading.CookieOf(f))
+			"the edge or the workload asks for a login, and %s: an edge injects headers only after that", reading.CookieOf(f))
 		return &out
 	case !f.Passed():
 		out = reading.Undecided(f, "the headers that the workload receives could not be read: %s", reading.Saw(f))

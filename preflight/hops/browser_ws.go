@@ -67,8 +67,7 @@ func judgeSession(c *hop.Case) []diag.Finding {
 	}
 	if f.Failure == diag.HTTPEdgeAuth {
 		return []diag.Finding{reading.Undecided(f,
-			"the edge asks for a login, and %s, so nothing behind the login was tested",
-			reading.CookieOf(f))}
+			"the edge asks for a login, and %s, so nothing behind the login was tested", reading.CookieOf(f))}
 	}
 	if denial, ok := strings.CutPrefix(reading.Code(f), "node_"); ok && reading.PlatformCode(f) && !reading.Upgraded(f) {
 		return []diag.Finding{deniedTerminal(c, f, denial)}
@@ -158,8 +157,7 @@ func noShellState(c *hop.Case, f *diag.Fact) diag.Finding {
 			"close code %d %s", f.WS.CloseCode, f.WS.CloseReason)
 	}
 	out := reading.Fail(diag.SigConnectingStuck, f,
-		"accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"",
-		f.DurationMS)
+		"accepted, then silence for %d ms: the user keeps seeing \"Connecting...\"", f.DurationMS)
 	switch {
 	case world.BrowserNeverReachedGateway(c):
 		world.Claim(c, &out, world.ClaimTookUpgrade)

@@ -67,8 +67,7 @@ func controlPlaneAccess() hop.Hop {
 			case a == nil:
 				return text + "; no token, so nothing is read through it"
 			case reading.NoTrustPage(a):
-				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so the token is not verified",
-					reading.Status(a))
+				return text + fmt.Sprintf("; there is no trust page (HTTP %d), so the token is not verified", reading.Status(a))
 			case !accepted(a):
 				return text + fmt.Sprintf(
 					"; the trust page answers HTTP %d without a field of the API, so the token is not verified", reading.Status(a))
@@ -83,8 +82,7 @@ func judgeControlPlane(c *hop.Case) []diag.Finding {
 	switch {
 	case h != nil && h.Failure == diag.HTTPEdgeAuth:
 		return []diag.Finding{reading.Undecided(h,
-			"the edge at %s asks for a login in place of the API: nothing of the API was seen",
-			reading.Where(h))}
+			"the edge at %s asks for a login in place of the API: nothing of the API was seen", reading.Where(h))}
 	// the API works, its health page does not
 	case h != nil && !reading.Good(h) && reading.ReachedServer(h) && accepted(a):
 		if world.DeniesAccess(h) {
@@ -132,8 +130,7 @@ func judgeControlPlane(c *hop.Case) []diag.Finding {
 		return nil
 	}
 	out := reading.Fail(diag.SigControlPlaneUnreachable, a,
-		"the operator's request with the token gets %s from the API: %s",
-		world.Gets(a), reading.Saw(a))
+		"the operator's request with the token gets %s from the API: %s", world.Gets(a), reading.Saw(a))
 	if h != nil {
 		out.Text += "; its health page answers"
 	}
@@ -154,8 +151,7 @@ func accepted(f *diag.Fact) bool {
 // fault: HTTP shows that an edge was reached, and an answer to another vantage shows that the platform is up.
 func noAPI(c *hop.Case, f *diag.Fact) diag.Finding {
 	out := reading.Fail(diag.SigControlPlaneUnreachable, f, "the operator gets %s from the API at %s: %s%s",
-		world.Gets(f), reading.Where(f),
-		reading.Saw(f), world.Presented(f))
+		world.Gets(f), reading.Where(f), reading.Saw(f), world.Presented(f))
 	node := world.NodeHears(c)
 	switch {
 	// The operator does not trust the certificate: the node's path says nothing about that.

@@ -104,8 +104,7 @@ func judgeAdmission(c *hop.Case, f *diag.Fact) *diag.Finding {
 		out.Signal = diag.SigGPUUnknown
 	case a.Health == reading.GPUDegraded:
 		out = reading.Warn(diag.SigGPUDegraded, f, "the GPUs are degraded by the policy %s%s%s",
-			reading.OneLine(a.Policy.Name), gpuCause(a),
-			sampleAge(a))
+			reading.OneLine(a.Policy.Name), gpuCause(a), sampleAge(a))
 	case a.Health == reading.GPUUnhealthy:
 		out = reading.Fail(diag.SigGPUUnhealthy, f, "the GPUs are unhealthy by the policy %s%s%s%s",
 			reading.OneLine(a.Policy.Name), gpuCause(a), sampleAge(a), nodeStatus(a))

@@ -125,8 +125,7 @@ func judgeAges(c *hop.Case, f *diag.Fact) []diag.Finding {
 		return []diag.Finding{out}
 	case mark == diag.MarkFail:
 		out := reading.Warn(diag.SigHeartbeatStale, f,
-			"%s; the platform's own checklist says that the heartbeat is not current",
-			lastHeard(c))
+			"%s; the platform's own checklist says that the heartbeat is not current", lastHeard(c))
 		out.Reason = diag.ReasonNone // the platform contradicts itself; neither value means unreachable
 		return []diag.Finding{out}
 	}

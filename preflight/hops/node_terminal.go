@@ -111,8 +111,7 @@ func judgeNodeTerminal(c *hop.Case) []diag.Finding {
 		out.Culprit = reading.CulpritAgentEnv
 	case drifted:
 		out = reading.Fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s",
-			reading.Where(f),
-			hop.EndpointOf(want), reading.Saw(f))
+			reading.Where(f), hop.EndpointOf(want), reading.Saw(f))
 		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
 	default:
 		out = streamFails(c, f)

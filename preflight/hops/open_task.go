@@ -95,8 +95,7 @@ func judgeOpenTask(c *hop.Case) []diag.Finding {
 			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
 	case open && reading.Unasked(f, "session.task_claimed_at"):
 		return []diag.Finding{reading.Undecided(f,
-			"terminal.open is %s, and this platform does not report whether it was claimed",
-			st)}
+			"terminal.open is %s, and this platform does not report whether it was claimed", st)}
 	case open:
 		out := reading.Fail(diag.SigTaskClaimFailed, f, "no agent claimed terminal.open (task is %s)", st)
 		locateUnclaimed(c, &out)
@@ -111,8 +110,7 @@ func judgeOpenTask(c *hop.Case) []diag.Finding {
 			claimed(c), reading.TaskAfter(st, f))}
 	case st == "expired": // no result counts any more
 		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the agent claimed terminal.open, but its result has not arrived (%s, %s)", claimed(c),
-			reading.TaskAfter(st, f))}
+			"the agent claimed terminal.open, but its result has not arrived (%s, %s)", claimed(c), reading.TaskAfter(st, f))}
 	}
 	out := reading.Undecided(f, "%s, but not answered yet (%s)", claimed(c), reading.TaskAfter(st, f))
 	out.Failure = diag.OK // its failure is only the poll's time-out

@@ -202,8 +202,7 @@ func judgeBinary(c *hop.Case) *diag.Finding {
 		// The running program's file was replaced.
 		if evidence := world.AgentAnswered(c); evidence != "" && c.Fact(diag.HopNodeReadiness, hop.StepProcess).Passed() {
 			out = reading.Warn(diag.SigBinaryInvalid, f, "the agent's program %s cannot be started again as it is: %s; %s",
-				path, reading.Saw(f),
-				evidence)
+				path, reading.Saw(f), evidence)
 			out.Reason = diag.ReasonNone
 		}
 	default:

@@ -193,8 +193,7 @@ func judgeProfileDrift(c *hop.Case) *diag.Finding {
 		}
 	case want != "" && have != "" && !hop.SameEndpoint(have, want):
 		out = reading.Fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s",
-			hop.EndpointOf(have),
-			hop.EndpointOf(want))
+			hop.EndpointOf(have), hop.EndpointOf(want))
 		out.Failure, out.Culprit = diag.FileMismatch, world.CulpritAgentURL
 	default:
 		return nil
@@ -221,8 +220,7 @@ func judgeIdentity(c *hop.Case) *diag.Finding {
 		return &out
 	case datedAndAdmitted(c, f):
 		out = reading.Warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, but the platform accepts it",
-			f.Request.Cert,
-			reading.Saw(f))
+			f.Request.Cert, reading.Saw(f))
 		out.Reason = diag.ReasonNone
 		return &out
 	case !f.Passed() && shownAndAdmitted(c, f):
@@ -252,8 +250,7 @@ func judgeIdentity(c *hop.Case) *diag.Finding {
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound &&
 		reading.Admitted(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)):
 		out = reading.Warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s",
-			f.Cert.BoundTo,
-			c.Subject.NodeID)
+			f.Cert.BoundTo, c.Subject.NodeID)
 		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // the platform decides whose it is
 		return &out
 	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:

@@ -114,8 +114,7 @@ func judgeShell(c *hop.Case) []diag.Finding {
 		return []diag.Finding{out}
 	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
 		out := reading.Fail(diag.SigPTYFailed, f, "the terminal is ready, but its shell computes nothing: %s%s",
-			reading.Saw(f),
-			world.LastLines(f))
+			reading.Saw(f), world.LastLines(f))
 		out.Direct = true
 		return []diag.Finding{out}
 	case world.StreamCame(c) && reading.Unasked(row, "session.pty_ready_at"):
@@ -123,8 +122,7 @@ func judgeShell(c *hop.Case) []diag.Finding {
 			"the node's stream arrived, but this platform does not report whether its shell started: %s", reading.Saw(f))}
 	case world.GaveUpOnShell(c) && world.StreamTooLate(c) != nil:
 		return []diag.Finding{reading.Undecided(f, "%s, so whether the shell is slow is not known: %s",
-			world.StreamTooLate(c).Text,
-			reading.Saw(f))}
+			world.StreamTooLate(c).Text, reading.Saw(f))}
 	case world.StreamCame(c) && (!world.ShellReady(c) ||
 		f.WS.FrameCode == world.StreamLate): // ready after that was too late
 		out := reading.Fail(diag.SigPTYFailed, f, "the node's stream arrived, but its shell did not start in time: %s",

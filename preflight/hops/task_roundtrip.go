@@ -129,8 +129,7 @@ func judgeRoundtrip(c *hop.Case) []diag.Finding {
 			reading.Saw(got))}
 	case st != "completed" && !claimed && reading.Unasked(got, "task.claimed_at"):
 		return []diag.Finding{reading.Undecided(got,
-			"the no-op is %s after %d ms, and this platform does not report node claims", st,
-			got.DurationMS)}
+			"the no-op is %s after %d ms, and this platform does not report node claims", st, got.DurationMS)}
 	case st != "completed" && claimed:
 		return []diag.Finding{observed(diag.SigResultPostFailed, got,
 			"the agent claimed the no-op, but its result has not arrived (%s)", reading.TaskAfter(st, got))}

@@ -32,8 +32,7 @@ func terminalTokenMint() hop.Hop {
 				return world.ByDecision(f, reading.Code(f))
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{reading.Undecided(f,
-					"the edge at %s asks for a login in place of a terminal token, and %s", reading.Where(f),
-					reading.CookieOf(f))}
+					"the edge at %s asks for a login in place of a terminal token, and %s", reading.Where(f), reading.CookieOf(f))}
 			case reading.ForeignPage(f): // the API takes other requests of this operator
 				out := reading.Fail(diag.SigTokenMintFailed, f,
 					"no terminal token for %s: %s in place of the API's: nothing of the "+

@@ -39,8 +39,7 @@ func Unmapped(f *diag.Fact, format string, args ...any) diag.Finding {
 // UnknownWord is the finding for a state that this tool does not know, as other platforms have: neither a pass nor a
 // failure.
 func UnknownWord(f *diag.Fact, what, word string, known []string) diag.Finding {
-	return Unmapped(f, "%s has the unknown value %q; known values: %s", what, word,
-		strings.Join(known, ", "))
+	return Unmapped(f, "%s has the unknown value %q; known values: %s", what, word, strings.Join(known, ", "))
 }
 
 // Warn is a finding that does not fail the hop.

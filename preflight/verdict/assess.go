@@ -80,8 +80,8 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 	return r
 }
 
-// judge returns the hop's findings, as far as the doubts about their facts leave them, and the warnings that any hop may
-// have.
+// judge returns the hop's findings, as far as the doubts about their facts leave them, and the warnings that any hop
+// may have.
 func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
 	findings := h.Judge(c)
 	for i := range findings {

@@ -69,8 +69,7 @@ func TestNothingElseToPaste(t *testing.T) {
 	}
 	yes := true
 	long := hop.SSHCommand(profile.SSH{Identity: "/a b/id", KnownHosts: "/c d/it's", Jump: "jump@h", Port: 2222,
-		User: "ops",
-		Sudo: &yes}, "fe80::1%eth0")
+		User: "ops", Sudo: &yes}, "fe80::1%eth0")
 	for given, want := range map[string]string{
 		long:                            long,
 		"ssh ops@node sudo -n":          "ssh ops@node sudo -n",

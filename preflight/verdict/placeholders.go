@@ -83,8 +83,7 @@ var PlaceholderRows = map[string]func(c *hop.Case) string{
 	"os_user":       world.OSUser,
 	"app_unit":      world.AppUnit,
 	"session_id": func(c *hop.Case) string {
-		return c.Field(diag.HopTerminalTokenMint, hop.StepMint,
-			"token.session_id")
+		return c.Field(diag.HopTerminalTokenMint, hop.StepMint, "token.session_id")
 	},
 	"correlation_id": func(c *hop.Case) string { return cmp.Or(c.Subject.CorrelationID, c.CorrelationID) },
 	"agent_pid":      agentPID,

@@ -62,8 +62,7 @@ func AllocationChanged(c *hop.Case) string {
 	is := func(name string) string { return c.Field(id, stepAllocationAfter, name) }
 	active, state, first := AllocationStates[0], is("allocation.state"), was("allocation.state")
 	describe := func(a, b string) string {
-		return fmt.Sprintf("allocation %s changed during this walk (%s, then %s): walk again", c.Subject.AllocationID,
-			a, b)
+		return fmt.Sprintf("allocation %s changed during this walk (%s, then %s): walk again", c.Subject.AllocationID, a, b)
 	}
 	switch {
 	case now == nil || !then.Passed():

@@ -46,8 +46,9 @@ var claims = [...]struct {
 		func(c *hop.Case, _ *diag.Fact) bool {
 			// the API, asked at the edge of the terminal route
 			other := c.FactByID(hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz) + "~" + reading.CounterOtherRoute)
-			return !platformOf(c).AnswersNode.No() || other.Passed() || answeredSomewhere(c, hop.Operator, c.Expected("api_base"),
-				"http")
+			return !platformOf(c).AnswersNode.No() || other.Passed() ||
+				answeredSomewhere(c, hop.Operator, c.Expected("api_base"),
+					"http")
 		},
 	},
 	ClaimOperatorWay: {

@@ -58,9 +58,7 @@ func FamilyWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 		}
 		dead, alive := k.Request.Resolve, reading.RemoteIP(f)
 		w := reading.Warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s",
-			reading.Family(dead), dead,
-			f.DNS.Name,
-			reading.Saw(k), reading.Family(alive), alive, reading.FamilyCost(f, dead))
+			reading.Family(dead), dead, f.DNS.Name, reading.Saw(k), reading.Family(alive), alive, reading.FamilyCost(f, dead))
 		w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
 		out = append(out, w)
 	}
@@ -98,17 +96,6 @@ func ResolverAtFault(c *hop.Case, f *diag.Fact) bool {
 	}
 	return len(f.DNS.Behind) > 0 && !slices.ContainsFunc(f.DNS.Behind,
 		func(a diag.DNSAnswer) bool { return !reading.Knows(a) })
-}
-
-// PassedOnce reports whether the request of f passed another time: its answer is then that of one of several servers,
-// or of one moment, and not the cause.
-func PassedOnce(c *hop.Case, f *diag.Fact) bool {
-	if !f.Request.Op.Row().Ladder {
-		return false
-	}
-	step, _, _ := hop.SplitID(f.ID)
-	u := OwnRuns(c, step)
-	return u.mixed()
 }
 
 // LocateFault adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the

@@ -115,8 +115,7 @@ func ClockOfOperator(c *hop.Case, f *diag.Fact, node, margin time.Duration) *dia
 		out.Signal = diag.SigOperatorClockSkew
 	case (node - platform).Abs() <= bearable:
 		out = reading.Warn(diag.SigOperatorClockSkew, f,
-			"the clocks of node and platform agree, and this machine's is %s off",
-			(-node).Round(time.Millisecond))
+			"the clocks of node and platform agree, and this machine's is %s off", (-node).Round(time.Millisecond))
 		out.Failure = diag.ClockSkew
 	default:
 		return nil

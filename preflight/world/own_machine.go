@@ -12,8 +12,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
-// ownMachineFinding is the finding for a probe that the probing machine itself ended before anything left it: for lack of a
-// resource, or by a policy. It is nil for any other fact, and if no policy was read, as in older reports.
+// ownMachineFinding is the finding for a probe that the probing machine itself ended before anything left it: for lack
+// of a resource, or by a policy. It is nil for any other fact, and if no policy was read, as in older reports.
 func ownMachineFinding(c *hop.Case, f *diag.Fact) *diag.Finding {
 	switch {
 	case f == nil, hop.Lost(f):
@@ -90,8 +90,7 @@ func denied(c *hop.Case, f *diag.Fact) *diag.Finding {
 	heard := agentHeard(c, f)
 	if f.Vantage == hop.Node && heard == "" && (shared || (len(d.CgroupFilters) == 0 && d.Seccomp != "filter")) {
 		out := reading.Fail(diag.SigAgentConfined, f, "%s itself denies the connection to %s: %s; %s", networkOf(c, f),
-			askedOf(f),
-			reading.Saw(f), deniers(d))
+			askedOf(f), reading.Saw(f), deniers(d))
 		out.Culprit, out.Direct = culpritConfined, true
 		return &out
 	}

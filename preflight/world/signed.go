@@ -94,21 +94,6 @@ func OfNoPlatform(f *diag.Fact) string {
 	return "the code " + reading.Code(f) + ", which is not known to be the platform's"
 }
 
-// otherAnswer returns a run of f's request that got another status than f, a 401 or 403; nil without one.
-func otherAnswer(c *hop.Case, f *diag.Fact) *diag.Fact {
-	step, _, _ := hop.SplitID(f.ID)
-	q := hop.RequestOf(c, step, "")
-	if q == nil || (reading.Status(f) != 401 && reading.Status(f) != 403) {
-		return nil
-	}
-	for _, r := range q.Runs {
-		if s := reading.Status(r); s != 0 && s != reading.Status(f) {
-			return r
-		}
-	}
-	return nil
-}
-
 // ReadFromCache reports whether an answer of the API to the operator came from a cache: it says what was, and not what
 // is.
 func ReadFromCache(c *hop.Case, f *diag.Fact) bool {

@@ -14,7 +14,8 @@ import (
 )
 
 func worldFlag(f *pflag.FlagSet, o *preflightOptions) {
-	f.BoolVar(&o.world, "world", false, "of a recorded report: show what its facts show about each party, before any verdict")
+	f.BoolVar(&o.world, "world", false,
+		"of a recorded report: show what its facts show about each party, before any verdict")
 }
 
 // worldFormats are the formats of a world.

@@ -1,0 +1,267 @@
+package world
+
+import (
+	"fmt"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
+)
+
+// Operator is the machine that the walk was started on, and its path to the platform.
+type Operator struct {
+	Sends      Known `json:"sends"`       // its own resources and policies let requests out
+	SteadyPath Known `json:"steady_path"` // nothing was lost on the way
+}
+
+func operatorOf(c *hop.Case) Operator {
+	own, answered := (*diag.Fact)(nil), (*diag.Fact)(nil)
+	for f := range c.All() {
+		if f.Vantage != hop.Operator {
+			continue
+		}
+		if ownMachineFinding(c, f) != nil && (own == nil || f.ID < own.ID) {
+			own = f
+		}
+		if AnsweredRemotely(f) && (answered == nil || f.ID < answered.ID) {
+			answered = f
+		}
+	}
+	lossy := LossSeen(c, hop.Operator) != ""
+	o := Operator{SteadyPath: either(answered != nil && !lossy, lossy, answered)}
+	if own != nil {
+		o.Sends = either(false, true, own)
+	} else {
+		o.Sends = either(answered != nil, false, answered)
+	}
+	return o
+}
+
+// Platform is the control plane behind its API.
+type Platform struct {
+	AnswersOperator Known `json:"answers_operator"`
+	AnswersNode     Known `json:"answers_node"`
+	StaysUp         Known `json:"stays_up"`   // it answered until the end of the walk
+	KnowsNode       Known `json:"knows_node"` // its read model has the node
+}
+
+func platformOf(c *hop.Case) Platform {
+	page, auth := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz), c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
+	reached := func(f *diag.Fact) bool { return f != nil && reading.ReachedServer(f) && !reading.GotNoAnswer(f) }
+	silent := func(f *diag.Fact) bool { return f != nil && reading.GotNoAnswer(f) }
+	hears := NodeHears(c)
+	read := LastRead(c)
+	end := platformGone(c)
+	return Platform{
+		AnswersOperator: either(reached(page) || reached(auth), silent(page) || silent(auth), page, auth),
+		AnswersNode: either(hears == AnsweredSide, hears == SilentSide,
+			c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach), c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)),
+		StaysUp:   either(!end.gone && end.by != nil, end.gone, end.by),
+		KnowsNode: either(NodeKnown(c) != "" || (reading.Good(read) && OfANode(c)), NodeUnknown(c), read),
+	}
+}
+
+// Ingress is the listener of the node API, which asks for certificates.
+type Ingress struct {
+	AsksForCertificate Known `json:"asks_for_certificate"`
+	AdmitsNode         Known `json:"admits_node"`
+	TrustsSigningCA    Known `json:"trusts_signing_ca"` // as the platform itself states
+}
+
+func ingressOf(c *hop.Case) Ingress {
+	wait, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	asks := func(f *diag.Fact) bool { return f != nil && reading.AsksForCert(f) }
+	never := func(f *diag.Fact) bool { return f != nil && f.Failure == diag.MTLSNotRequested }
+	trust := c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
+	signing, ingress := TrustedCAs(c)
+	both := signing != "" && ingress != ""
+	return Ingress{
+		AsksForCertificate: either(asks(wait) || asks(reach), never(wait), wait, reach),
+		AdmitsNode:         either(ingressAccepts(c), wait != nil && reading.RefusesCert(wait), wait),
+		TrustsSigningCA:    either(both && signing == ingress, both && signing != ingress, trust, wait),
+	}
+}
+
+// Identity is the node's certificate.
+type Identity struct {
+	Valid          Known `json:"valid"`            // by its own files: dates, key, node
+	KnownToGateway Known `json:"known_to_gateway"` // its issuer is
+}
+
+func identityOf(c *hop.Case) Identity {
+	id, stream := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity),
+		c.Fact(diag.HopNodeTerminalReachability, hop.StepStream)
+	return Identity{
+		Valid:          either(id.Passed() && !BadOwnCert(c), BadOwnCert(c), id),
+		KnownToGateway: either(GatewayAccepts(c), ForeignIssuer(c), stream),
+	}
+}
+
+// Node is the machine with the GPUs.
+type Node struct {
+	Login       Known `json:"login"` // SSH lets the operator in
+	TakesWrites Known `json:"takes_writes"`
+	RightTime   Known `json:"right_time"`
+	SteadyPath  Known `json:"steady_path"`
+}
+
+func nodeOf(c *hop.Case) Node {
+	ssh, clock := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH), c.Fact(diag.HopNodeReadiness, hop.StepClock)
+	disk := c.Fact(diag.HopNodeReadiness, hop.StepDisk)
+	full := disk != nil && (disk.Failure == diag.DiskFull || disk.Failure == diag.DiskInodes ||
+		disk.Failure == diag.DiskReadOnly)
+	var answered *diag.Fact
+	for f := range c.All() {
+		if f.Vantage == hop.Node && AnsweredRemotely(f) && (answered == nil || f.ID < answered.ID) {
+			answered = f
+		}
+	}
+	lossy := LossSeen(c, hop.Node) != ""
+	return Node{
+		Login:       either(ssh.Passed(), ssh != nil && !ssh.Passed(), ssh),
+		TakesWrites: either(disk.Passed() && disk.Request.Write > 0, full, disk),
+		RightTime:   either(clock.Passed(), clock != nil && clock.Failure == diag.ClockSkew, clock),
+		SteadyPath:  either(answered != nil && !lossy, lossy, answered),
+	}
+}
+
+// Agent is gpuaas-agent on the node.
+type Agent struct {
+	Runs           Known `json:"runs"`            // its unit does, as systemd reports it
+	Heard          Known `json:"heard"`           // the platform's last contact with it is not stale
+	Answers        Known `json:"answers"`         // it did a no-op in this walk
+	AsProfiled     Known `json:"as_profiled"`     // it uses the profile's API
+	HeartbeatsPass Known `json:"heartbeats_pass"` // its own record has no heartbeat that is refused now
+}
+
+func agentOf(c *hop.Case) Agent {
+	unit, task := c.Fact(diag.HopNodeReadiness, hop.StepProcess), c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask)
+	env, record := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.RecordFact()
+	_, dated := ContactAge(c)
+	waited := task != nil && WaitedFor(task) && TaskStatus(c) != ""
+	want := c.Expected("node_runtime_api_url") != "" && env != nil && env.Env != nil
+	return Agent{
+		Runs:           either(unit.Passed(), agentDown(c), unit),
+		Heard:          either(ContactFresh(c), dated && !ContactFresh(c), LastRead(c)),
+		Answers:        either(AgentAnswered(c) != "", waited && AgentAnswered(c) == "", task),
+		AsProfiled:     either(AsProfiled(c), want && !AsProfiled(c), env),
+		HeartbeatsPass: either(record.Passed() && RefusedHeartbeat(c) == nil, RefusedHeartbeat(c) != nil, record),
+	}
+}
+
+// Gateway is the terminal gateway.
+type Gateway struct {
+	AcceptsNode Known `json:"accepts_node"` // its certificate
+	SeesBrowser Known `json:"sees_browser"` // in its own row of this walk's session
+}
+
+func gatewayOf(c *hop.Case) Gateway {
+	stream, row := c.Fact(diag.HopNodeTerminalReachability, hop.StepStream),
+		c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)
+	came := !c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.browser_connected_at").IsZero()
+	return Gateway{
+		AcceptsNode: either(GatewayAccepts(c), stream != nil && reading.RefusesCert(stream), stream),
+		SeesBrowser: either(came, BrowserNeverReachedGateway(c), row),
+	}
+}
+
+// Session is the terminal session that the walk opened.
+type Session struct {
+	Accepted  Known `json:"accepted"`   // the browser's WebSocket
+	HasStream Known `json:"has_stream"` // the node's, in the gateway's row
+	HasShell  Known `json:"has_shell"`  // in the gateway's row
+	Computes  Known `json:"computes"`   // a shell computed the walk's nonce
+	Decided   Known `json:"decided"`    // a decision of the platform ended it
+}
+
+func sessionOf(c *hop.Case) Session {
+	session, row := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession), c.Fact(diag.HopTerminalOpenTask,
+		hop.StepSessionRow)
+	read := reading.Status(row) == 200
+	return Session{
+		Accepted:  either(SessionAccepted(c), session != nil && !SessionAccepted(c), session),
+		HasStream: either(StreamCame(c), read && !reading.Unasked(row, "session.node_stream_connected_at"), row),
+		HasShell:  either(ShellReady(c), read && !reading.Unasked(row, "session.pty_ready_at"), row),
+		Computes:  either(ShellComputed(c), session != nil && !ShellComputed(c), session),
+		Decided:   either(Decided(c) != "", session != nil || read, session, row),
+	}
+}
+
+// Workload is the allocation's program, and the route to it.
+type Workload struct {
+	Runs         Known `json:"runs"`
+	PortAnswers  Known `json:"port_answers"` // on the node itself
+	RouteAnswers Known `json:"route_answers"`
+}
+
+func workloadOf(c *hop.Case) Workload {
+	unit, port := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit), c.Fact(diag.HopAppRuntimeLiveness, hop.StepPort)
+	route := c.Fact(diag.HopAppUserRoute, hop.StepRoute)
+	fails := func(f *diag.Fact) bool { return f != nil && !f.Passed() && !f.Failure.Local() }
+	return Workload{
+		Runs:         either(unit.Passed(), fails(unit), unit),
+		PortAnswers:  either(port.Passed(), fails(port), port),
+		RouteAnswers: either(route.Passed(), fails(route), route),
+	}
+}
+
+// GPUs are the node's, as the platform or this tool judges them.
+type GPUs struct {
+	Judged  Known `json:"judged"`
+	Healthy Known `json:"healthy"`
+}
+
+func gpusOf(c *hop.Case) GPUs {
+	a := AdmissionIn(c)
+	f := c.Fact(diag.HopGPUHealth, hop.StepAdmission)
+	if f == nil {
+		f = c.Fact(diag.HopGPUHealth, hop.StepGPUJudged)
+	}
+	judged := a != nil && a.Known() && a.Health != reading.GPUUnknown
+	return GPUs{
+		Judged:  either(judged, a != nil && !judged, f),
+		Healthy: either(judged && a.Health == reading.GPUHealthy, judged && a.Health != reading.GPUHealthy, f),
+	}
+}
+
+// AdmissionIn returns what the walk read about the node's GPUs; nil if it read nothing.
+func AdmissionIn(c *hop.Case) *reading.GPUAdmission { return *gpuMemo.Of(c) }
+
+var gpuMemo = hop.NewMemo(func(c *hop.Case) *reading.GPUAdmission {
+	id := diag.HopGPUHealth
+	if a := reading.HeadOf(c.Subject.NodeID, c.Fact(id, hop.StepAdmission)); a != nil {
+		return a
+	}
+	return reading.JudgedHere(c.Subject.NodeID, c.Fact(id, hop.StepGPUJudged), c.Fact(id, hop.StepGPUNode))
+})
+
+// DecidingXID returns the XID or SXID that decided the GPUs' health, "" if something else did.
+func DecidingXID(c *hop.Case) string {
+	if a := AdmissionIn(c); a != nil {
+		return a.Decided.XID()
+	}
+	return ""
+}
+
+// Unjudged is the finding if the node's GPUs are not judged, or the judgement has no effect.
+func Unjudged(f *diag.Fact, format string, args ...any) diag.Finding {
+	return diag.Finding{Status: diag.StatusSkipped, Because: fmt.Sprintf(format, args...), Evidence: []string{f.ID}}
+}
+
+// MeasuredOnGPU returns the cause of an unhealthy GPU if the driver itself reports it: an XID, a recovery action, an
+// error counter. A count that lacks a GPU does not show the cause.
+func MeasuredOnGPU(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
+	return gpuReports(f, reading.HeadOf("", f))
+}
+
+// MeasuredHere is MeasuredOnGPU for this tool's own judgement.
+func MeasuredHere(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
+	return gpuReports(f, reading.JudgedHere("", f, nil))
+}
+
+func gpuReports(f *diag.Fact, a *reading.GPUAdmission) (*diag.Fact, string) {
+	if a == nil || a.Decided == nil || (a.Decided.Subject.About != "event" && a.Decided.Subject.About != "gpu") {
+		return nil, ""
+	}
+	return f, "the node reports " + a.Decided.Words()
+}
