@@ -18,7 +18,7 @@ func judgeRecord(c *hop.Case) *diag.Finding {
 		return nil
 	}
 	reason, because := classify.WithEvidence(classify.Evidence{Record: record, BootID: world.BootID(c),
-		Token:  world.TokenState(c), Points: world.Points(c, nil)})
+		Token: world.TokenState(c), Points: world.Points(c, nil)})
 	if reason == diag.ReasonNone || reason == diag.ReasonNodeAgentUnreachable {
 		return nil
 	}
