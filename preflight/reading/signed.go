@@ -3,6 +3,7 @@ package reading
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
@@ -23,6 +24,9 @@ func ForeignPage(f *diag.Fact) bool {
 		(f.Failure == diag.HTTPEdgePage || strings.HasPrefix(strings.ToLower(f.HTTP.ContentType), "text/html"))
 }
 
+// referenceCode is where the reference platform has its error codes.
+var referenceCode = sync.OnceValue(func() string { return profile.DefaultMapping().Field(hop.FieldErrorCode) })
+
 // PlatformCode reports whether the error code of a refusal is the platform's: a word of the contract about a node or
 // its request, or any code at a place that only this platform's profile names.
 func PlatformCode(f *diag.Fact) bool {
@@ -32,7 +36,7 @@ func PlatformCode(f *diag.Fact) bool {
 	}
 	_, denied := diag.DenialReason(word)
 	place := f.Request.Extract[hop.FieldErrorCode]
-	own := place != "" && place != profile.DefaultMapping().Field(hop.FieldErrorCode) &&
+	own := place != "" && place != referenceCode() &&
 		f.HTTP.Fields[hop.FieldErrorCode] != ""
 	return denied || own || diag.MissingFromEdge(word) != ""
 }
