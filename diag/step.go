@@ -61,6 +61,7 @@ const (
 	SideNodeWay  Side = "node_way"      // between the platform (its terminal gateway, its app proxy) and the node
 	SideAgent    Side = "agent"         // the node's agent
 	SideNode     Side = "node"          // the node's machine, beside its agent: its resolver, another program
+	SideWorkload Side = "workload"      // the workload's own settings
 	SideNetwork  Side = "network"       // between the vantage and a server that answers it
 )
 

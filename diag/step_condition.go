@@ -70,6 +70,7 @@ var sideWords = map[Side]string{
 	SideNodeWay:  "the path between platform and node is at fault",
 	SideAgent:    "the fault is the agent's own",
 	SideNode:     "the node's machine is at fault",
+	SideWorkload: "the workload's own settings are at fault",
 	SideNetwork:  "an answer is lost on the way back",
 }
 

@@ -12,7 +12,8 @@ var (
 	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
 	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener,
 		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser, AboutXID}
-	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent, SideNode, SideNetwork}
+	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent, SideNode, SideWorkload,
+		SideNetwork}
 )
 
 // template is text and commands of a step as one text.

@@ -197,3 +197,36 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 		}
 	}
 }
+
+// TestAWorkloadThatListensOnlyAtLoopback: its port answers on the node, and the platform's proxy cannot connect. The
+// address at which it listens is the cause, and it was measured.
+func TestAWorkloadThatListensOnlyAtLoopback(t *testing.T) {
+	for name, tc := range map[string]struct {
+		listening []string
+		owner     string
+	}{
+		"loopback only":      {[]string{"127.0.0.1:8888"}, "app runtime"},
+		"both loopbacks":     {[]string{"127.0.0.1:8888", "[::1]:8888"}, "app runtime"},
+		"another port there": {[]string{"127.0.0.1:8888", "0.0.0.0:9090"}, "app runtime"},
+		"every address":      {[]string{"0.0.0.0:8888"}, "environment networking, app runtime"},
+		"not by itself":      {nil, "environment networking, app runtime"},
+	} {
+		r := walkWith(t, answers{
+			appUnitFact: func(f *diag.Fact) { f.Unit.Listening = tc.listening },
+			"app_user_route/route": func(f *diag.Fact) {
+				f.Failure, f.Phase, f.HTTP = diag.HTTPEdgePage, "http", &diag.HTTPFacts{Status: 502}
+			},
+			"app_user_route/endpoint": func(f *diag.Fact) {
+				f.Failure, f.Phase, f.TCP = diag.TCPRefused, "tcp", &diag.TCPFacts{Remote: "192.0.2.101:8888"}
+			},
+		})
+		b, measured := r.Verdict.Blame, tc.owner == "app runtime"
+		if b == nil || b.Hop != diag.HopAppUserRoute || r.Verdict.Owner != tc.owner ||
+			strings.Contains(b.Text, "the workload listens only at 127.0.0.1:8888") != measured ||
+			strings.Contains(b.Text, "the fault is between") == measured ||
+			(r.Verdict.Observation != nil) != measured {
+			t.Errorf("%s: owner %s, %s (%s)\n%s", name, r.Verdict.Owner, r.Verdict.Confidence, b.Unproven, describe(r))
+		}
+		replaysToItself(t, r)
+	}
+}

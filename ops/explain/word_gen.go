@@ -64,6 +64,7 @@ var vocabRows = [...]vocab{
 		{"network", "between the vantage and a server that answers it"},
 		{"agent", "the node's agent"},
 		{"node", "the node's machine, beside its agent: its resolver, or a program at a workload's port"},
+		{"workload", "the workload's own settings: the address at which it listens"},
 	}},
 	{"operation", "what a probe measures, the op of a request", []meaning{
 		{"dns", "looks a name up by the resolver of the place that asks"},

@@ -41,6 +41,7 @@ const (
 	StepUnit        = "unit"
 	StepUser        = "user"
 	StepPort        = "port"
+	StepEndpoint    = "endpoint"
 	StepRoute       = "route"
 	StepAdmission   = "admission"
 	StepGPUNode     = "node"

@@ -15,9 +15,8 @@ import (
 )
 
 const (
-	stepUpgrade  = "upgrade"
-	stepHeaders  = "headers"
-	stepEndpoint = "endpoint"
+	stepUpgrade = "upgrade"
+	stepHeaders = "headers"
 
 	fieldHeaderNames = "app.header_names"
 )
@@ -100,7 +99,7 @@ func appRouteSteps() []hop.Step {
 			},
 		},
 		{
-			Name: stepEndpoint, From: hop.Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
+			Name: hop.StepEndpoint, From: hop.Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
 			Fields: []string{"allocation.app_endpoint"}, Unless: whyNoEndpointProbe,
 			Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpTCP, Target: world.AppEndpoint(c), View: diag.ViewHost}
@@ -211,14 +210,17 @@ func routeFails(c *hop.Case, f *diag.Fact) diag.Finding {
 	if !out.Direct && world.SSHSilent(c) {
 		out.Culprit = world.CulpritSilentNode
 	}
-	switch e := c.Fact(diag.HopAppUserRoute, stepEndpoint); {
+	switch e := c.Fact(diag.HopAppUserRoute, hop.StepEndpoint); {
 	case e == nil || out.Direct:
 	case e.Passed():
 		out.Text += fmt.Sprintf("; the workload's endpoint %s answers the platform's host", e.Request.Target)
 	case reading.InPhase(e, "tcp"):
 		out.Text += fmt.Sprintf("; the workload's endpoint %s does not answer the platform's host either: %s",
 			e.Request.Target, reading.Saw(e))
-		if world.Claim(c, &out, world.ClaimWorkloadWay) {
+		if at := world.LoopbackOnly(c); at != "" {
+			out.Text += "; the workload listens only at " + at + ", where no other machine can connect"
+			out.Side = diag.SideWorkload
+		} else if world.Claim(c, &out, world.ClaimWorkloadWay) {
 			out.Side = diag.SideNodeWay
 		}
 	}

@@ -114,19 +114,44 @@ func TurnsDiffer(f *diag.Fact) string {
 	return nameServersDiffer(f.DNS)
 }
 
-// NameServerWarnings warns of name servers that take turns and of which some deny a name that others have: some of a
-// host's look-ups fail, whichever answered this walk. It does so at the first hop that looked up the name from that
-// vantage. Different addresses alone are common for a healthy name, and no warning.
+// slowLookUp is a look-up that waited for a server: a resolver asks the next one after a second at the earliest.
+const slowLookUp = 1000 // ms
+
+// nameServerTrouble describes what is wrong with a host's name servers although a look-up had a result: they take turns,
+// and some deny the name; or it came late, since the first of them gives no answer. "" if nothing is. Different
+// addresses alone are common for a healthy name.
+func nameServerTrouble(f *diag.Fact) string {
+	if f == nil || f.DNS == nil {
+		return ""
+	}
+	if words := TurnsDiffer(f); words != "" && deniedBySome(f.DNS) {
+		return fmt.Sprintf("the %s's name servers take turns and do not agree about %s: %s; some of its look-ups fail",
+			f.Vantage, f.DNS.Name, words)
+	}
+	if len(f.DNS.Addresses) == 0 || f.DNS.DurationMS < slowLookUp || len(f.DNS.Servers) < 2 {
+		return ""
+	}
+	first := &f.DNS.Servers[0]
+	heard := first.RCode != "" || len(first.Addresses) > 0 || (first.Failure != diag.OK && !first.Failure.Silent())
+	if heard || first.Server == f.DNS.Server {
+		return ""
+	}
+	return fmt.Sprintf("the %s's first name server %s gives no answer, so that each look-up waits for the next one: that of "+
+		"%s took %d ms", f.Vantage, first.Server, f.DNS.Name, f.DNS.DurationMS)
+}
+
+// NameServerWarnings warns of trouble with name servers, whichever answered this walk. It does so at the first hop that
+// looked up the name from that vantage.
 func NameServerWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		f := c.Fact(h.ID, s.Name)
-		if s.Uses != "" || TurnsDiffer(f) == "" || !deniedBySome(f.DNS) || warnedOfNames(h.ID, s.Name, c, f) {
+		words := nameServerTrouble(f)
+		if s.Uses != "" || words == "" || warnedOfNames(h.ID, s.Name, c, f) {
 			continue
 		}
-		w := Warn("", f, "the %s's name servers take turns and do not agree about %s: %s; some of its look-ups fail",
-			f.Vantage, f.DNS.Name, TurnsDiffer(f))
+		w := Warn("", f, "%s", words)
 		w.Failure, w.Culprit = diag.OK, ""
 		out = append(out, w)
 	}
@@ -143,7 +168,7 @@ func warnedOfNames(hop diag.HopID, step string, c *hop.Case, f *diag.Fact) bool 
 			}
 			k := c.Fact(h.ID, s.Name)
 			if s.Uses == "" && k != nil && k.Vantage == f.Vantage && k.DNS != nil && k.DNS.Name == f.DNS.Name &&
-				TurnsDiffer(k) != "" && deniedBySome(k.DNS) {
+				nameServerTrouble(k) != "" {
 				return true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
@@ -89,6 +90,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigPTYFailed}, nil, "ws.frame_code", shellWord},
 	{signals{diag.SigAppStopped}, notRunning, "unit.active", workloadDown(unitEnded)},
 	{signals{diag.SigAppStopped}, words{diag.ProcessStopped}, "unit.process_state", workloadDown(processStopped)},
+	{signals{diag.SigAppRouteFailed}, nil, "unit.listening", onlyAtLoopback},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "http.fields.gpu.decided_what", world.MeasuredOnGPU},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "gpu_judged.document.decided_by", world.MeasuredHere},
 }
@@ -284,4 +286,14 @@ func clockOff(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 		return nil, ""
 	}
 	return f, fmt.Sprintf("the node's clock is %d ms off, and operator and platform agree", *f.Clock.OffsetMS)
+}
+
+// onlyAtLoopback needs the platform's own connection to have failed: a proxy on the node itself may use the loopback.
+func onlyAtLoopback(c *hop.Case, _ *diag.Fact) (*diag.Fact, string) {
+	at, e := world.LoopbackOnly(c), c.Fact(diag.HopAppUserRoute, hop.StepEndpoint)
+	unit := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit)
+	if at == "" || e == nil || e.Passed() || !reading.InPhase(e, "tcp") {
+		return nil, ""
+	}
+	return unit, fmt.Sprintf("the processes of %s listen on its port only at %s", unit.Request.Target, at)
 }

@@ -2,7 +2,9 @@ package world
 
 import (
 	"net"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -55,6 +57,29 @@ func ListensAt(unit *diag.Fact, port string) bool {
 		_, p, err := net.SplitHostPort(addr)
 		return err == nil && p == port
 	})
+}
+
+// LoopbackOnly returns where the workload's processes listen on its port if no other machine can connect there; "" if
+// one can, or if that is not known.
+func LoopbackOnly(c *hop.Case) string {
+	unit, port := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit), AppPort(c)
+	if !ListensAt(unit, port) {
+		return ""
+	}
+	var at []string
+	for _, addr := range unit.Unit.Listening {
+		a, err := netip.ParseAddrPort(addr)
+		switch {
+		case err != nil:
+			return ""
+		case strconv.Itoa(int(a.Port())) != port:
+		case !a.Addr().Unmap().IsLoopback():
+			return ""
+		default:
+			at = append(at, addr)
+		}
+	}
+	return strings.Join(at, ", ")
 }
 
 // InTransition reports whether systemd is starting or stopping a unit, as in a deploy: it is neither up nor down. A

@@ -190,7 +190,8 @@ func sessionOf(c *hop.Case) Session {
 // Workload is the allocation's program, and the route to it.
 type Workload struct {
 	Runs         Known `json:"runs"`
-	PortAnswers  Known `json:"port_answers"` // on the node itself
+	PortAnswers  Known `json:"port_answers"`   // on the node itself
+	OpenToOthers Known `json:"open_to_others"` // it listens at an address that other machines reach
 	RouteAnswers Known `json:"route_answers"`
 }
 
@@ -201,6 +202,7 @@ func workloadOf(c *hop.Case) Workload {
 	return Workload{
 		Runs:         either(unit.Passed(), fails(unit), unit),
 		PortAnswers:  either(port.Passed(), fails(port), port),
+		OpenToOthers: either(ListensAt(unit, AppPort(c)) && LoopbackOnly(c) == "", LoopbackOnly(c) != "", unit),
 		RouteAnswers: either(route.Passed(), fails(route), route),
 	}
 }

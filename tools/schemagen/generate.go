@@ -95,7 +95,7 @@ func closedWords() map[reflect.Type][]any {
 		closed(diag.Points[:]...),
 		closed(diag.MarkPass, diag.MarkFail, diag.MarkUnknown),
 		closed(diag.SideOperator, diag.SidePlatform, diag.SideEdge, diag.SideNodeWay, diag.SideAgent,
-			diag.SideNode, diag.SideNetwork),
+			diag.SideNode, diag.SideWorkload, diag.SideNetwork),
 		closed(diag.WSEndClose, diag.WSEndEOF, diag.WSEndReset, diag.WSEndError),
 		closed(diag.OutcomePass, diag.OutcomeWarn, diag.OutcomeFail, diag.OutcomeInconclusive),
 		closed(diag.EndedCompleted, diag.EndedDeadline, diag.EndedInterrupted, diag.EndedError),
