@@ -793,7 +793,7 @@ var signalRows = [...]SignalRow{
 			{Text: "end it if it is not part of the workload, and restart the workload through the app runtime", Side: SideNode},
 			{Text: "let the workload listen at the node's address, or at all of them, and restart it through the app runtime", Side: SideWorkload},
 			{Text: "repair the proxy's rule for this workload; the node needs no recovery", Except: []string{"node", "node_way", "workload"}},
-			{Text: "look for what drops or refuses the platform's connections to the workload's port: a packet filter on the node or on the way, or a route", Side: SideNodeWay},
+			{Text: "look for what drops or refuses the platform's connections to the workload's port: a packet filter on the node or on the way, a route, or a workload that listens only at 127.0.0.1", Side: SideNodeWay},
 			{Text: "see what the platform recorded of the workload", Commands: []string{"gpuaasctl diag timeline {target} --allocation-id {allocation_id}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopAppUserRoute}, Allocation: true},

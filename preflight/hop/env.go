@@ -170,6 +170,7 @@ func HostPortOf(raw string) string {
 	return strings.ToLower(u.Hostname()) + ":" + portOf(u)
 }
 
+// Join appends a path to a base URL.
 func Join(base, path string) string { return strings.TrimRight(base, "/") + path }
 
 // Clip joins the first three of names: enough to recognise a list by.

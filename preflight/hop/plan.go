@@ -185,6 +185,7 @@ func (s Step) wants() []diag.HopID {
 	return ids
 }
 
+// Budget returns how long a hop may take in all.
 func Budget(p profile.Profile, h *Hop) time.Duration {
 	if b, ok := p.Budgets[h.ID]; ok {
 		return b

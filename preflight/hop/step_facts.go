@@ -85,6 +85,7 @@ type RequestRuns struct {
 	Runs []*diag.Fact
 }
 
+// First returns the first run.
 func (a *RequestRuns) First() *diag.Fact { return a.Runs[0] }
 
 // All reports whether every run satisfies is.

@@ -35,6 +35,7 @@ func PlainAddress(text string) string {
 	return text
 }
 
+// Count parses a number; nil if the text has none.
 func Count(text string) *int {
 	if text == "" {
 		return nil
@@ -70,6 +71,7 @@ func HopNamed(hops []diag.HopResult, id diag.HopID) *diag.HopResult {
 // NoCode503 reports whether a 503 without an error code came: any server on the path may have refused the request.
 func NoCode503(f *diag.Fact) bool { return Status(f) == 503 && Code(f) == "" }
 
+// HasEffect reports whether a request may change something where it goes.
 func HasEffect(req *diag.Request) bool { return req.Method != "" && req.Method != "GET" }
 
 // WorthATry reports whether the health page answered, so that the service itself is worth a try. A login and a rate
@@ -126,8 +128,10 @@ func SessionNotFound(f *diag.Fact) bool { return Code(f) == "session_not_found" 
 // RootFolder is the node's root file system, as a login sees it: the agent's unit may see it read-only.
 const RootFolder = "/"
 
+// OrUnknown returns a reason, or that none was given.
 func OrUnknown(s string) string { return cmp.Or(s, "no reason given") }
 
+// Resent reports whether the kernel sent a segment of the connection again.
 func Resent(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent > 0 }
 
 // MaxCause bounds what a finding quotes, in runes. The end of an error is its most specific part, so the end is kept.

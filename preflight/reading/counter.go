@@ -116,6 +116,7 @@ func FromOperator(e *hop.Env, f *diag.Fact, pin string) []hop.Counter {
 	return []hop.Counter{{Name: CounterFromOperator, From: hop.Operator, Request: req}}
 }
 
+// RemoteIP returns the address that a probe connected to, "" if it came to none.
 func RemoteIP(f *diag.Fact) string {
 	if f.TCP == nil {
 		return ""
@@ -132,6 +133,7 @@ func Target(f *diag.Fact) string {
 	return cmp.Or(f.Target, f.Request.Target)
 }
 
+// HostOf returns the host of a URL or of a host and port.
 func HostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -204,6 +206,7 @@ func NameServers(e *hop.Env, f *diag.Fact, req diag.Request) []hop.Counter {
 	return counters
 }
 
+// NameServerCounter names the counter-probe that asks the i-th of the profile's name servers.
 func NameServerCounter(i int) string { return "name-server-" + strconv.Itoa(i+1) }
 
 // Plainly repeats an upgrade request as a plain request.

@@ -243,4 +243,5 @@ func (a *GPUAdmission) Expects() bool { return a.Expected != nil && *a.Expected 
 // Known reports whether the judge knows the health, see GPUHealths.
 func (a *GPUAdmission) Known() bool { return slices.Contains(GPUHealths(), a.Health) }
 
+// GPUHealths lists the values of a health, the best first.
 func GPUHealths() []string { return []string{GPUHealthy, GPUDegraded, GPUUnhealthy, GPUUnknown} }

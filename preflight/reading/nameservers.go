@@ -54,6 +54,7 @@ func NoResolver(f *diag.Fact) bool {
 	return OwnResolver(f) && !f.DNS.Truncated && f.Failure == diag.DNSRefused && f.Errno == "ECONNREFUSED"
 }
 
+// Knows reports whether a name server gave an address.
 func Knows(a diag.DNSAnswer) bool { return len(a.Addresses) > 0 && a.Failure == diag.OK }
 
 // behindWords describes the servers behind a resolver on the asking machine; "" if none was asked.

@@ -4,11 +4,13 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
+// Repeats is the least number of runs on each side of a proof.
 const Repeats = 3
 
 // phases is the ladder: a probe that failed in a later phase passed all the earlier ones.
 var phases = [...]string{"target", "env", "dns", "tcp", "trust", "cert", "tls", "mtls", "http", "poll", "ws", "pty"}
 
+// Rung returns the place of a phase on the ladder; -1 for a phase that is not on it.
 func Rung(phase string) int {
 	for i, p := range phases {
 		if p == phase {
@@ -41,6 +43,7 @@ func FailsLike(b, a *diag.Fact) bool {
 	return (FailsAlike(b, a) && sameAnswer) || (Unreached(a) && Unreached(b))
 }
 
+// Unreached reports whether a connection attempt got no answer, or no route.
 func Unreached(f *diag.Fact) bool {
 	return f.Failure == diag.TCPTimeout || f.Failure == diag.TCPNoRoute
 }

@@ -105,6 +105,7 @@ func CulpritDenied(c *hop.Case, f *diag.Fact) string {
 	return "identity of " + c.Subject.NodeID + " " + Code(f)
 }
 
+// IsMTLS reports whether a failure is about the client's certificate.
 func IsMTLS(f diag.Failure) bool {
 	switch f {
 	case diag.MTLSCertRequired, diag.MTLSUnknownCA, diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.MTLSCertRejected:

@@ -201,6 +201,7 @@ func TaskAfter(st string, f *diag.Fact) string {
 	return fmt.Sprintf("still %s after %d ms", st, f.DurationMS)
 }
 
+// Times is a number of times in words: once, twice, 3 times.
 func Times(n int) string {
 	if n == 1 {
 		return "once"

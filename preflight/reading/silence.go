@@ -15,4 +15,5 @@ func GotNoAnswer(f *diag.Fact) bool {
 	return f.Failure.Silent() && f.Failure != diag.Unknown && f.Request.Op.Row().Ladder
 }
 
+// LossOf is the culprit if a vantage's network loses packets.
 func LossOf(vantage string) string { return vantage + " network unstable" }

@@ -11,12 +11,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
-// repeats is the least number of runs on each side of a proof, and SilentRepeats if the failing side gets no answer: on
-// a network that loses half of its packets, three runs that fail and three that pass happen by chance about once in a
-// hundred tries.
-const (
-	SilentRepeats = 9
-)
+// SilentRepeats is the least number of runs on each side of a proof if the failing side gets no answer, see
+// reading.Repeats: on a network that loses half of its packets, three runs that fail and three that pass happen by
+// chance about once in a hundred tries.
+const SilentRepeats = 9
 
 // pair is a failing and a passing request of one step, from one vantage, that differ in exactly one input.
 type pair struct {
@@ -97,7 +95,7 @@ func (p *pair) doubt(c *hop.Case, step string, main *diag.Fact) string {
 	case p.hasty():
 		return "the failing request waited less time than the passing one took"
 	}
-	if why := world.InDoubt(c, world.ForPair, append([]*diag.Fact{main}, p.failing.Runs...)...); why != "" {
+	if why := world.InDoubt(c, world.ForPair, p.failing.Runs...); why != "" {
 		return why
 	}
 	if min(len(p.failing.Runs), len(p.passing.Runs)) < p.enough() {

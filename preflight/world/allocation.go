@@ -145,6 +145,7 @@ func AppEndpoint(c *hop.Case) string {
 	return v
 }
 
+// OSUser returns the allocation's user on the node.
 func OSUser(c *hop.Case) string {
 	return AllocationField(c, "allocation.os_user")
 }

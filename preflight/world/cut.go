@@ -50,9 +50,10 @@ func stopText(w *diag.WSFacts) string {
 	return strings.TrimSpace(w.FrameCode + " " + w.FrameMessage)
 }
 
-// FieldClosedBy is the field with the side that ended a session, one of closers.
+// FieldClosedBy is the field with the side that ended a session, one of Closers.
 const FieldClosedBy = "session.closed_by"
 
+// Closers are the values of session.closed_by.
 var Closers = [...]string{"browser", "node", "gateway", "decision"}
 
 // AwaitedCloser reports whether p polls a session's row for the side that ended it. For that poll, a row without the
@@ -82,11 +83,11 @@ type CutVerdict struct {
 	Direct bool // the facts of both ends agree on the place
 }
 
-// Before reports whether the cut is at the gateway or on the browser's side of it; behind, whether it is on the node's
-// side.
+// Before reports whether the cut is at the gateway or on the browser's side of it.
 func (k CutVerdict) Before() bool {
 	return k.At == CutFront || k.At == cutByGateway || k.At == cutSomewhere
 }
+// Behind reports whether the session was cut between gateway and node, or by the agent.
 func (k CutVerdict) Behind() bool { return k.At == cutBack || k.At == cutByAgent }
 
 // Finding returns the cut as a hop's finding that f decided.

@@ -138,6 +138,7 @@ func platformPoints(c *hop.Case) []diag.CheckPoint {
 	return out
 }
 
+// AppEvidence returns what the platform reports of the workload; nil if nothing.
 func AppEvidence(c *hop.Case) *classify.AppEvidence {
 	f := c.Fact(diag.HopAllocationBinding, hop.StepAllocation)
 	if !f.Passed() || f.HTTP == nil || OtherNodeText(c, "") != "" || AllocationChanged(c) != "" {

@@ -45,11 +45,12 @@ func SessionField(c *hop.Case, name string) string {
 	return c.Field(diag.HopTerminalOpenTask, hop.StepSessionRow, name)
 }
 
-// StreamCame and ShellReady report whether the gateway's row of the session has the node's stream, and its ready shell.
+// StreamCame reports whether the gateway's row of the session has the node's stream.
 func StreamCame(c *hop.Case) bool {
 	return !c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.node_stream_connected_at").IsZero()
 }
 
+// ShellReady reports whether the gateway's row of the session has a ready shell.
 func ShellReady(c *hop.Case) bool {
 	return !c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.pty_ready_at").IsZero()
 }

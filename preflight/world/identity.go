@@ -41,6 +41,7 @@ func SignalOfReason(code diag.ReasonCode) diag.Signal {
 	}[code], diag.SigHeartbeatStale)
 }
 
+// EnvToken is the agent's variable with an enrollment token.
 const EnvToken = "GPUAAS_ENROLLMENT_TOKEN"
 
 // TrustedCAs returns the CA that signs node certificates now, and the CA that the node ingress trusts: the signing CA
@@ -76,6 +77,7 @@ func AsProfiled(c *hop.Case) bool {
 	return env != nil && env.Env != nil && want != "" && hop.SameEndpoint(env.Env.Values["GPUAAS_API_URL"], want)
 }
 
+// TokenRead reports whether an answer shows that a token was read.
 func TokenRead(f *diag.Fact) bool {
 	switch reading.Code(f) {
 	case "invalid_token", "insufficient_scope", "token_expired", "token_revoked", "token_consumed":

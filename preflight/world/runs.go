@@ -145,6 +145,7 @@ func (u *runResults) words() string {
 	return strings.Join(append(parts, fmt.Sprintf("%d passed", len(u.passed))), ", ")
 }
 
+// Without returns all without some.
 func Without[T comparable](all, some []T) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(v T) bool { return slices.Contains(some, v) })
 }

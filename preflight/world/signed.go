@@ -147,8 +147,10 @@ func answerStopped(d *doubted) string {
 	return "; the answer began, and stopped: its server paused, or the rest was lost on the way back"
 }
 
+// turns is about the step's own look-up, whichever of its requests is in doubt.
 func turns(d *doubted) string {
-	if words := reading.TurnsDiffer(d.fact); words != "" {
+	step, _, _ := hop.SplitID(d.fact.ID)
+	if words := reading.TurnsDiffer(d.c.FactByID(step)); words != "" {
 		return "the name servers of the " + d.fact.Vantage + " take turns and do not agree: " + words
 	}
 	return ""

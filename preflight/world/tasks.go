@@ -51,6 +51,7 @@ func LookedAgain(c *hop.Case) bool {
 // counted.
 func SweptSince(c *hop.Case) bool { return SweepInterval(c) <= SweepWithin }
 
+// SweepInterval returns how often the platform sweeps expired tasks.
 func SweepInterval(c *hop.Case) time.Duration {
 	return time.Duration(c.Policy(profile.PolicyTaskSweepInterval)) * time.Second
 }
@@ -64,10 +65,12 @@ func StaleTasks(c *hop.Case, hop diag.HopID, step string) int {
 	return n
 }
 
+// TaskStatus returns the status of the walk's no-op.
 func TaskStatus(c *hop.Case) string {
 	return c.Field(diag.HopNodeTaskRoundtrip, hop.StepTask, "task.status")
 }
 
+// TaskClaimed reports whether an agent claimed the walk's no-op.
 func TaskClaimed(c *hop.Case) bool {
 	return TaskStatus(c) == "dispatched" || !c.Time(diag.HopNodeTaskRoundtrip, hop.StepTask, "task.claimed_at").IsZero()
 }

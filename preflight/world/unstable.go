@@ -161,10 +161,14 @@ func lossyPath(d *doubted) string {
 		(d.out != nil && (mixedResults(d) != "" || anotherAnswer(d) != "")) {
 		return ""
 	}
-	if seen := LossSeen(d.c, d.fact.Vantage); seen != "" {
-		return "; from the same vantage " + seen + ", which alone may explain this missing answer"
+	seen := LossSeen(d.c, d.fact.Vantage)
+	if d.out != nil {
+		seen = OwnRuns(d.c, d.fact.ID).lossy.words // none if the silence is another hop's, whose step passes
 	}
-	return ""
+	if seen == "" {
+		return ""
+	}
+	return "; from the same vantage " + seen + ", which alone may explain this missing answer"
 }
 
 func ofLossyPath(d *doubted, words string) {

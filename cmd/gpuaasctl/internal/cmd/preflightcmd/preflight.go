@@ -138,6 +138,9 @@ func runPreflight(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args 
 		return wrongUse(cmd, errors.New("--compare and a baseline (--baseline, --fail-on regression): a walk is compared "+
 			"with one thing; replay --baseline compares its report (--out) afterwards"))
 	}
+	if err := o.checkWorld(); err != nil {
+		return wrongUse(cmd, err)
+	}
 	if err := cmdutil.CheckNotEmpty(cmd, "out", "baseline", "token-file", "edge-cookie-file"); err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ func (o *preflightOptions) replay(a *cmdutil.App, cmd *cobra.Command, path strin
 
 // replay reads, judges and renders a report. An invalid file is a usage error: exit 2.
 func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []string) error {
+	if err := o.checkWorld(); err != nil {
+		return wrongUse(cmd, err)
+	}
 	ctx, path := cmd.Context(), args[0]
 	recorded, err := cmdutil.Read(ctx, a, path, a.ParseReport)
 	if err != nil {

@@ -1,6 +1,8 @@
 package preflightcmd
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,11 +23,21 @@ func worldFlag(f *pflag.FlagSet, o *preflightOptions) {
 // worldFormats are the formats of a world.
 var worldFormats = []string{cmdutil.FormatTable, cmdutil.FormatWide, cmdutil.FormatJSON, string(render.Markdown)}
 
+// checkWorld refuses what --world does not show.
+func (o *preflightOptions) checkWorld() error {
+	switch {
+	case !o.world:
+		return nil
+	case !slices.Contains(worldFormats, o.output):
+		return fmt.Errorf("--world has no format %q: use %s", o.output, cmdutil.OneOf(worldFormats))
+	case o.compare != "", o.baseline.Name != "", o.report != "", o.failOn == cmdutil.FailOnRegression:
+		return errors.New("--world shows what one report's facts show: it takes neither --compare nor --baseline nor --out")
+	}
+	return nil
+}
+
 // showWorld writes what a report's facts show about each party. The exit code is the report's.
 func (o *preflightOptions) showWorld(a *cmdutil.App, r *diag.Report) error {
-	if !slices.Contains(worldFormats, o.output) {
-		return cmdutil.Usagef("--world has no format %q: use %s", o.output, cmdutil.OneOf(worldFormats))
-	}
 	w := world.Of(a.Chain().CaseOf(r))
 	if err := a.ShowPage(w, o.output, worldPage(w)...); err != nil {
 		return err
