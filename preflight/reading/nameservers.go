@@ -118,8 +118,8 @@ func TurnsDiffer(f *diag.Fact) string {
 // slowLookUp is a look-up that waited for a server: a resolver asks the next one after a second at the earliest.
 const slowLookUp = 1000 // ms
 
-// nameServerTrouble describes what is wrong with a host's name servers although a look-up had a result: they take turns,
-// and some deny the name; or it came late, since the first of them gives no answer. "" if nothing is. Different
+// nameServerTrouble describes what is wrong with a host's name servers although a look-up had a result: they take
+// turns, and some deny the name; or it came late, since the first of them gives no answer. "" if nothing is. Different
 // addresses alone are common for a healthy name.
 func nameServerTrouble(f *diag.Fact) string {
 	if f == nil || f.DNS == nil {
@@ -137,8 +137,8 @@ func nameServerTrouble(f *diag.Fact) string {
 	if heard || first.Server == f.DNS.Server {
 		return ""
 	}
-	return fmt.Sprintf("the %s's first name server %s gives no answer, so that each look-up waits for the next one: that of "+
-		"%s took %d ms", f.Vantage, first.Server, f.DNS.Name, f.DNS.DurationMS)
+	return fmt.Sprintf("the %s's first name server %s gave no answer, so the look-up of %s waited for another one, and "+
+		"took %d ms", f.Vantage, first.Server, f.DNS.Name, f.DNS.DurationMS)
 }
 
 // NameServerWarnings warns of trouble with name servers, whichever answered this walk. It does so at the first hop that

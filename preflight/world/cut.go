@@ -87,6 +87,7 @@ type CutVerdict struct {
 func (k CutVerdict) Before() bool {
 	return k.At == CutFront || k.At == cutByGateway || k.At == cutSomewhere
 }
+
 // Behind reports whether the session was cut between gateway and node, or by the agent.
 func (k CutVerdict) Behind() bool { return k.At == cutBack || k.At == cutByAgent }
 
