@@ -1,0 +1,88 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mostBranches is how many branches a function of the floors of preflight may have: what has more is a table.
+const mostBranches = 15
+
+// overgrown are the functions that have more, with their number: it may shrink, and no name is added.
+var overgrown = map[string]int{
+	"hops.judgeTaskWait": 49, "reading.Saw": 31, "hops.judgeIdentity": 31, "hops.judgeWorkload": 29,
+	"hops.streamFails": 28, "hops.judgeControlPlane": 28, "hops.judgeRestarts": 25, "world.profileMismatch": 24,
+	"world.nodeEvidence": 24, "hops.judgeOpenTask": 24, "hops.judgeShell": 23, "walk.runStep": 22,
+	"verdict.lackAt": 22, "hops.judgeAllocation": 22, "hops.judgeHeartbeat": 21, "verdict.inWords": 20,
+	"hops.judgePublicRoute": 20, "hops.judgeRuntimeAPI": 18, "hops.judgeNodeTerminal": 18,
+	"world.endOfPlatform": 17, "hops.judgeProfileDrift": 17, "world.lossIn": 16, "world.StreamCut": 16,
+	"verdict.AssessHop": 16, "hops.operatorsOwn": 16, "hops.noAPI": 16, "hops.judgeTrustDrift": 16,
+	"hops.judgeAdmission": 16, "hop.NotGiven": 16,
+}
+
+// TestFunctionsBranchLittle: a judgement with many cases is rows, whose order is their precedence, and not code.
+func TestFunctionsBranchLittle(t *testing.T) {
+	files, err := filepath.Glob("../../preflight/*/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	seen := map[string]bool{}
+	for _, name := range files {
+		folder := filepath.Base(filepath.Dir(name))
+		if strings.HasSuffix(name, "_test.go") || folder == "probe" || folder == "vantage" {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			at, n := folder+"."+f.Name.Name, branches(f.Body)
+			if overgrown[at] > 0 {
+				seen[at] = true
+			}
+			switch most := max(mostBranches, overgrown[at]); {
+			case n > most:
+				t.Errorf("%s has %d branches, more than %d: make it rows", at, n, most)
+			case n <= mostBranches && overgrown[at] > 0, n < overgrown[at]:
+				t.Errorf("%s has %d branches: write that into overgrown, or remove its line", at, n)
+			}
+		}
+	}
+	for at := range overgrown {
+		if !seen[at] {
+			t.Errorf("%s is not there any more: remove its line", at)
+		}
+	}
+}
+
+// branches counts the places at which a function goes one of several ways, each part of a condition by itself, but for
+// those of functions in it.
+func branches(body *ast.BlockStmt) (n int) {
+	ast.Inspect(body, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
+			n++
+		case *ast.CaseClause:
+			if node.List != nil {
+				n++
+			}
+		case *ast.BinaryExpr:
+			if node.Op == token.LAND || node.Op == token.LOR {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
