@@ -81,3 +81,56 @@ func TestAWorldRestsOnFacts(t *testing.T) {
 		}
 	}
 }
+
+// TestAWorldOfOtherFacts: what says nothing about a property does not answer it. Each row changes one fact of the
+// healthy recording.
+func TestAWorldOfOtherFacts(t *testing.T) {
+	fails := func(failure diag.Failure, phase string) func(*diag.Fact) {
+		return func(f *diag.Fact) { f.Failure, f.Phase, f.HTTP, f.WS, f.PTY = failure, phase, nil, nil, nil }
+	}
+	status := func(code int) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			f.Failure, f.Phase, f.HTTP = diag.HTTPStatus, "http", &diag.HTTPFacts{Status: code}
+		}
+	}
+	for _, tc := range []struct {
+		name, fact string
+		change     func(*diag.Fact)
+		property   string
+		want       world.Answer
+	}{
+		{"the operator's own login", "node_ops_access/ssh", fails(diag.SSHSetup, "ssh"), "node.login", world.NotMeasured},
+		{"a login that is refused", "node_ops_access/ssh", fails(diag.SSHAuth, "ssh"), "node.login", world.No},
+		{"a file that may not be read", "node_recovery_status/identity", fails(diag.NotPermitted, "cert"), "identity.valid",
+			world.NotMeasured},
+		{"no port left here", "browser_terminal_ws/session", fails(diag.HostExhausted, "tcp"), "session.accepted",
+			world.NotMeasured},
+		{"a session that ends at once", "browser_terminal_ws/session", fails(diag.TCPRefused, "tcp"), "session.accepted",
+			world.No},
+		{"a page that is not there", "app_user_route/route", status(404), "workload.route_answers", world.NotMeasured},
+		{"an edge's error", "app_user_route/route", status(502), "workload.route_answers", world.No},
+		{"a unit that starts", "app_runtime_liveness/unit", func(f *diag.Fact) {
+			f.Failure, f.Unit = diag.UnitInactive, &diag.UnitFacts{Active: "activating", Sub: "start"}
+		}, "workload.runs", world.NotMeasured},
+		{"a full root file system", "node_readiness/root_disk", fails(diag.DiskFull, "disk"), "node.takes_writes", world.No},
+		{"a silent page", "control_plane_access/healthz", fails(diag.HTTPTimeout, "http"), "platform.answers_operator",
+			world.Yes}, // the token was accepted
+	} {
+		r := recorded(t, "reports/healthy.json")
+		found := false
+		for i := range r.Facts {
+			if r.Facts[i].ID == tc.fact {
+				tc.change(&r.Facts[i])
+				found = true
+			}
+		}
+		if !found {
+			t.Errorf("%s: no fact %s", tc.name, tc.fact)
+		}
+		for _, p := range world.Of(hops.BuiltIn().CaseOf(r)).Properties() {
+			if p.Party+"."+p.Name == tc.property && p.Is() != tc.want {
+				t.Errorf("%s: %s is %s, want %s", tc.name, tc.property, p.Is(), tc.want)
+			}
+		}
+	}
+}

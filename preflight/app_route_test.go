@@ -201,15 +201,19 @@ func TestNoWebSocketIsNoFault(t *testing.T) {
 // TestAWorkloadThatListensOnlyAtLoopback: its port answers on the node, and the platform's proxy cannot connect. The
 // address at which it listens is the cause, and it was measured.
 func TestAWorkloadThatListensOnlyAtLoopback(t *testing.T) {
+	const theWay, ofPort = "environment networking, app runtime", "127.0.0.1:8888"
 	for name, tc := range map[string]struct {
 		listening []string
+		failure   diag.Failure // of the platform's connection
 		owner     string
 	}{
-		"loopback only":      {[]string{"127.0.0.1:8888"}, "app runtime"},
-		"both loopbacks":     {[]string{"127.0.0.1:8888", "[::1]:8888"}, "app runtime"},
-		"another port there": {[]string{"127.0.0.1:8888", "0.0.0.0:9090"}, "app runtime"},
-		"every address":      {[]string{"0.0.0.0:8888"}, "environment networking, app runtime"},
-		"not by itself":      {nil, "environment networking, app runtime"},
+		"loopback only":      {[]string{ofPort}, diag.TCPRefused, "app runtime"},
+		"both loopbacks":     {[]string{ofPort, "[::1]:8888"}, diag.TCPRefused, "app runtime"},
+		"another port there": {[]string{ofPort, "0.0.0.0:9090"}, diag.TCPRefused, "app runtime"},
+		"every address":      {[]string{"0.0.0.0:8888"}, diag.TCPRefused, theWay},
+		"not by itself":      {nil, diag.TCPRefused, theWay},
+		"a filter drops":     {[]string{ofPort}, diag.TCPTimeout, theWay},
+		"no route":           {[]string{ofPort}, diag.TCPNoRoute, theWay},
 	} {
 		r := walkWith(t, answers{
 			appUnitFact: func(f *diag.Fact) { f.Unit.Listening = tc.listening },
@@ -217,7 +221,7 @@ func TestAWorkloadThatListensOnlyAtLoopback(t *testing.T) {
 				f.Failure, f.Phase, f.HTTP = diag.HTTPEdgePage, "http", &diag.HTTPFacts{Status: 502}
 			},
 			"app_user_route/endpoint": func(f *diag.Fact) {
-				f.Failure, f.Phase, f.TCP = diag.TCPRefused, "tcp", &diag.TCPFacts{Remote: "192.0.2.101:8888"}
+				f.Failure, f.Phase, f.TCP = tc.failure, "tcp", &diag.TCPFacts{Remote: "192.0.2.101:8888"}
 			},
 		})
 		b, measured := r.Verdict.Blame, tc.owner == "app runtime"

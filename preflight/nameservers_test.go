@@ -78,6 +78,25 @@ func TestADeadFirstNameServerIsAWarning(t *testing.T) {
 	}
 }
 
+// TestANameServerThatAnswersElsewhereIsNotDead: the look-up lost a packet. Another name's warning is the same one.
+func TestANameServerThatAnswersElsewhereIsNotDead(t *testing.T) {
+	lookUp := func(name, by string, ms diag.Millis) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			f.DNS = &diag.DNSFacts{Name: name, Source: "dns", Server: by, DurationMS: ms, Addresses: []string{"192.0.2.11"},
+				Servers: []diag.DNSAnswer{{Server: "192.0.2.9:53"}, givesAddress}}
+		}
+	}
+	slow := lookUp("api.test", "192.0.2.1:53", 2005)
+	if r := walkWith(t, answers{reach: slow, stream: lookUp("term.test", "192.0.2.9:53", 3)}); r.Verdict.Outcome !=
+		diag.OutcomePass {
+		t.Errorf("a server that answers: %s\n%s", r.Verdict.Outcome, describe(r))
+	}
+	r := walkWith(t, answers{reach: slow, stream: lookUp("term.test", "192.0.2.1:53", 2009)})
+	if n := strings.Count(describe(r), "gave no answer, so the look-up of"); n != 1 {
+		t.Errorf("%d warnings, want 1\n%s", n, describe(r))
+	}
+}
+
 // TestNameServersThatTakeTurnsProveNothing: which of them answered a look-up is chance.
 func TestNameServersThatTakeTurnsProveNothing(t *testing.T) {
 	for _, rotates := range []bool{false, true} {

@@ -23,6 +23,7 @@ const (
 	StepReadAgain  = "read_again"
 	StepSSH        = "ssh"
 	StepProcess    = "process"
+	StepRoot       = "root_disk"
 	StepDisk       = "disk"
 	StepClock      = "clock"
 	StepReach      = "reach"

@@ -217,7 +217,7 @@ func routeFails(c *hop.Case, f *diag.Fact) diag.Finding {
 	case reading.InPhase(e, "tcp"):
 		out.Text += fmt.Sprintf("; the workload's endpoint %s does not answer the platform's host either: %s",
 			e.Request.Target, reading.Saw(e))
-		if at := world.LoopbackOnly(c); at != "" {
+		if at := world.OnlyAtLoopback(c, e); at != "" {
 			out.Text += "; the workload listens only at " + at + ", where no other machine can connect"
 			out.Side = diag.SideWorkload
 		} else if world.Claim(c, &out, world.ClaimWorkloadWay) {

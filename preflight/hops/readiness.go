@@ -15,7 +15,6 @@ import (
 // Longer than 300 lines: a hop's requests and its judge are in one file.
 
 const (
-	stepRoot   = "root_disk"
 	stepBinary = "binary"
 )
 
@@ -30,7 +29,7 @@ func nodeReadiness() hop.Hop {
 				_ *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
 			}},
-			{Name: stepRoot, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
+			{Name: hop.StepRoot, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: reading.RootFolder, View: diag.ViewHost, Write: e.TestWriteBytes(),
 						Beside: e.Profile.Agent.Record}
@@ -75,7 +74,7 @@ func passReadiness(c *hop.Case) string {
 		}
 		parts = append(parts, text)
 	}
-	if f := c.Fact(diag.HopNodeReadiness, stepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
+	if f := c.Fact(diag.HopNodeReadiness, hop.StepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
 		root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
 		if f.Disk.ReadOnly {
 			root += ", read-only"
@@ -121,7 +120,7 @@ func judgeDisk(c *hop.Case) *diag.Finding {
 
 // judgeRoot judges the root file system if it is not the record's.
 func judgeRoot(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeReadiness, stepRoot)
+	f := c.Fact(diag.HopNodeReadiness, hop.StepRoot)
 	switch {
 	case f == nil, f.Disk != nil && f.Disk.SameAs != "":
 		return nil // judged by judgeDisk

@@ -176,3 +176,12 @@ func Redirected(f *diag.Fact) diag.Finding {
 	out.Lack = diag.LackPlatform
 	return out
 }
+
+// Loopback reports whether a connection stayed on its machine, or none was made.
+func Loopback(f *diag.Fact) bool {
+	if f.TCP == nil {
+		return true // none was made
+	}
+	a, err := netip.ParseAddrPort(f.TCP.Remote)
+	return err == nil && a.Addr().IsLoopback()
+}

@@ -121,7 +121,7 @@ const slowLookUp = 1000 // ms
 // nameServerTrouble describes what is wrong with a host's name servers although a look-up had a result: they take
 // turns, and some deny the name; or it came late, since the first of them gives no answer. "" if nothing is. Different
 // addresses alone are common for a healthy name.
-func nameServerTrouble(f *diag.Fact) string {
+func nameServerTrouble(c *hop.Case, f *diag.Fact) string {
 	if f == nil || f.DNS == nil {
 		return ""
 	}
@@ -134,8 +134,13 @@ func nameServerTrouble(f *diag.Fact) string {
 	}
 	first := &f.DNS.Servers[0]
 	heard := first.RCode != "" || len(first.Addresses) > 0 || (first.Failure != diag.OK && !first.Failure.Silent())
-	if heard || first.Server == f.DNS.Server {
+	if heard || first.Server == f.DNS.Server || f.DNS.Rotates {
 		return ""
+	}
+	for k := range c.All() { // one that answers another look-up of this walk only lost a packet
+		if k.Vantage == f.Vantage && k.DNS != nil && k.DNS.Server == first.Server && len(k.DNS.Addresses) > 0 {
+			return ""
+		}
 	}
 	return fmt.Sprintf("the %s's first name server %s gave no answer, so the look-up of %s waited for another one, and "+
 		"took %d ms", f.Vantage, first.Server, f.DNS.Name, f.DNS.DurationMS)
@@ -148,7 +153,7 @@ func NameServerWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		f := c.Fact(h.ID, s.Name)
-		words := nameServerTrouble(f)
+		words := nameServerTrouble(c, f)
 		if s.Uses != "" || words == "" || warnedOfNames(h.ID, s.Name, c, f) {
 			continue
 		}
@@ -168,8 +173,8 @@ func warnedOfNames(hop diag.HopID, step string, c *hop.Case, f *diag.Fact) bool 
 				return false
 			}
 			k := c.Fact(h.ID, s.Name)
-			if s.Uses == "" && k != nil && k.Vantage == f.Vantage && k.DNS != nil && k.DNS.Name == f.DNS.Name &&
-				nameServerTrouble(k) != "" {
+			if s.Uses == "" && k != nil && k.Vantage == f.Vantage && k.DNS != nil &&
+				(k.DNS.Name == f.DNS.Name || !f.DNS.Rotates) && nameServerTrouble(c, k) != "" {
 				return true
 			}
 		}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
-	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
@@ -288,11 +287,10 @@ func clockOff(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("the node's clock is %d ms off, and operator and platform agree", *f.Clock.OffsetMS)
 }
 
-// onlyAtLoopback needs the platform's own connection to have failed: a proxy on the node itself may use the loopback.
 func onlyAtLoopback(c *hop.Case, _ *diag.Fact) (*diag.Fact, string) {
-	at, e := world.LoopbackOnly(c), c.Fact(diag.HopAppUserRoute, hop.StepEndpoint)
 	unit := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit)
-	if at == "" || e == nil || e.Passed() || !reading.InPhase(e, "tcp") {
+	at := world.OnlyAtLoopback(c, c.Fact(diag.HopAppUserRoute, hop.StepEndpoint))
+	if at == "" {
 		return nil, ""
 	}
 	return unit, fmt.Sprintf("the processes of %s listen on its port only at %s", unit.Request.Target, at)

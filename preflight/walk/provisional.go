@@ -3,7 +3,6 @@ package walk
 import (
 	"context"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -198,7 +197,7 @@ func steady(c *hop.Case, silent *diag.Fact) bool {
 		_, _, repeat := hop.SplitID(f.ID)
 		switch {
 		case f.Vantage != way || !f.Request.Op.Row().Ladder:
-		case world.AnsweredRemotely(f) && verdict.Clean(f) && !loopback(f):
+		case world.AnsweredRemotely(f) && verdict.Clean(f) && !reading.Loopback(f):
 			return true
 		case repeat > 0 && reading.FailsAlike(f, silent):
 			alike++
@@ -207,15 +206,6 @@ func steady(c *hop.Case, silent *diag.Fact) bool {
 		}
 	}
 	return (otherwise == 0 && alike >= 3*silentBurst) || silent.Request.Op == diag.OpSSH
-}
-
-// loopback reports whether a connection stayed on its machine, or none was made.
-func loopback(f *diag.Fact) bool {
-	if f.TCP == nil {
-		return true // none was made
-	}
-	a, err := netip.ParseAddrPort(f.TCP.Remote)
-	return err == nil && a.Addr().IsLoopback()
 }
 
 // wayOf returns the vantage whose network path a request took: a login starts at the operator.
@@ -243,7 +233,7 @@ func roundTrip(c *hop.Case) time.Duration {
 		}
 	}
 	for f := range c.All() {
-		if world.AnsweredRemotely(f) && verdict.Clean(f) && !loopback(f) {
+		if world.AnsweredRemotely(f) && verdict.Clean(f) && !reading.Loopback(f) {
 			took(f.Vantage, f.TCP.DurationMS)
 		}
 		if f.SSH != nil {

@@ -59,6 +59,16 @@ func ListensAt(unit *diag.Fact, port string) bool {
 	})
 }
 
+// OnlyAtLoopback returns where the workload listens if that is why another machine's connection e to its endpoint was
+// refused: a port on which nothing listens refuses, and a filter that drops does not. "" for any other failure, for an
+// endpoint that is not the node's own port, and if another address is listened at.
+func OnlyAtLoopback(c *hop.Case, e *diag.Fact) string {
+	if e == nil || e.Failure != diag.TCPRefused || !endpointIsNodes(c) {
+		return ""
+	}
+	return LoopbackOnly(c)
+}
+
 // LoopbackOnly returns where the workload's processes listen on its port if no other machine can connect there; "" if
 // one can, or if that is not known.
 func LoopbackOnly(c *hop.Case) string {

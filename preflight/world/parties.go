@@ -1,12 +1,23 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
+
+// shows reports whether a failing fact says something about what it asked: this machine sent it, the operator's own login
+// was not at fault, no limiter answered in its place, and nothing was left unread for lack of a permission.
+func shows(f *diag.Fact) bool {
+	return f != nil && !f.Failure.Local() && !f.Failure.Operator() && !f.Throttled() && !reading.NotAllowed(f) &&
+		f.Failure != diag.Unsupported
+}
+
+func asksFor(f *diag.Fact) bool { return f != nil && reading.AsksForCert(f) }
 
 // Operator is the machine that the walk was started on, and its path to the platform.
 type Operator struct {
@@ -23,7 +34,7 @@ func operatorOf(c *hop.Case) Operator {
 		if ownMachineFinding(c, f) != nil && (own == nil || f.ID < own.ID) {
 			own = f
 		}
-		if AnsweredRemotely(f) && (answered == nil || f.ID < answered.ID) {
+		if AnsweredRemotely(f) && !reading.Loopback(f) && (answered == nil || f.ID < answered.ID) {
 			answered = f
 		}
 	}
@@ -47,17 +58,19 @@ type Platform struct {
 
 func platformOf(c *hop.Case) Platform {
 	page, auth := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz), c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
-	reached := func(f *diag.Fact) bool { return f != nil && reading.ReachedServer(f) && !reading.GotNoAnswer(f) }
-	silent := func(f *diag.Fact) bool { return f != nil && reading.GotNoAnswer(f) }
-	hears := NodeHears(c)
-	read := LastRead(c)
+	reached := func(f *diag.Fact) bool { return f != nil && platformAnswered(f) }
+	silent := func(f *diag.Fact) bool { return f != nil && (reading.GotNoAnswer(f) || edgeAlone(f)) }
+	hears, by := nodeHears(c)
+	read, known := LastRead(c), c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)
+	if read = cmp.Or(read, known); !reading.Good(read) && NodeKnown(c) != "" {
+		read = cmp.Or(c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask), c.Fact(diag.HopAllocationBinding, hop.StepAllocation))
+	}
 	end := platformGone(c)
 	return Platform{
 		AnswersOperator: either(reached(page) || reached(auth), silent(page) || silent(auth), page, auth),
-		AnswersNode: either(hears == AnsweredSide, hears == SilentSide,
-			c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach), c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)),
-		StaysUp:   either(!end.gone && end.by != nil, end.gone, end.by),
-		KnowsNode: either(NodeKnown(c) != "" || (reading.Good(read) && OfANode(c)), NodeUnknown(c), read),
+		AnswersNode:     either(hears == AnsweredSide, hears == SilentSide, by),
+		StaysUp:         either(!end.gone && end.by != nil, end.gone, end.by),
+		KnowsNode:       either(NodeKnown(c) != "" || (reading.Good(read) && OfANode(c)), NodeUnknown(c), read),
 	}
 }
 
@@ -69,14 +82,20 @@ type Ingress struct {
 }
 
 func ingressOf(c *hop.Case) Ingress {
-	wait, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-	asks := func(f *diag.Fact) bool { return f != nil && reading.AsksForCert(f) }
+	wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
+	asking := wait
+	for f := range c.All() { // also a counter-probe shows it
+		if f.Vantage == hop.Node && reading.AsksForCert(f) && (strings.HasPrefix(f.ID, string(diag.HopNodeRuntimeAPI)) ||
+			strings.HasPrefix(f.ID, string(diag.HopNodeRecoveryStatus))) && (!asksFor(asking) || f.ID < asking.ID) {
+			asking = f
+		}
+	}
 	never := func(f *diag.Fact) bool { return f != nil && f.Failure == diag.MTLSNotRequested }
 	trust := c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
 	signing, ingress := TrustedCAs(c)
 	both := signing != "" && ingress != ""
 	return Ingress{
-		AsksForCertificate: either(asks(wait) || asks(reach), never(wait), wait, reach),
+		AsksForCertificate: either(asksFor(asking), never(wait), asking),
 		AdmitsNode:         either(ingressAccepts(c), wait != nil && reading.RefusesCert(wait), wait),
 		TrustsSigningCA:    either(both && signing == ingress, both && signing != ingress, trust, wait),
 	}
@@ -92,7 +111,7 @@ func identityOf(c *hop.Case) Identity {
 	id, stream := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity),
 		c.Fact(diag.HopNodeTerminalReachability, hop.StepStream)
 	return Identity{
-		Valid:          either(id.Passed() && !BadOwnCert(c), BadOwnCert(c), id),
+		Valid:          either(id.Passed() && !BadOwnCert(c), shows(id) && BadOwnCert(c), id),
 		KnownToGateway: either(GatewayAccepts(c), ForeignIssuer(c), stream),
 	}
 }
@@ -107,19 +126,28 @@ type Node struct {
 
 func nodeOf(c *hop.Case) Node {
 	ssh, clock := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH), c.Fact(diag.HopNodeReadiness, hop.StepClock)
-	disk := c.Fact(diag.HopNodeReadiness, hop.StepDisk)
-	full := disk != nil && (disk.Failure == diag.DiskFull || disk.Failure == diag.DiskInodes ||
-		disk.Failure == diag.DiskReadOnly)
+	disk, full := c.Fact(diag.HopNodeReadiness, hop.StepDisk), (*diag.Fact)(nil)
+	for _, f := range []*diag.Fact{disk, c.Fact(diag.HopNodeReadiness, hop.StepRoot)} {
+		if f != nil && (f.Failure == diag.DiskFull || f.Failure == diag.DiskInodes ||
+			(f == disk && f.Failure == diag.DiskReadOnly)) { // a root file system may be read-only by design
+			full = f
+		}
+	}
+	written := disk
+	if full != nil {
+		written = full
+	}
 	var answered *diag.Fact
 	for f := range c.All() {
-		if f.Vantage == hop.Node && AnsweredRemotely(f) && (answered == nil || f.ID < answered.ID) {
+		if f.Vantage == hop.Node && AnsweredRemotely(f) && !reading.Loopback(f) &&
+			(answered == nil || f.ID < answered.ID) {
 			answered = f
 		}
 	}
 	lossy := LossSeen(c, hop.Node) != ""
 	return Node{
-		Login:       either(ssh.Passed(), ssh != nil && !ssh.Passed(), ssh),
-		TakesWrites: either(disk.Passed() && disk.Request.Write > 0, full, disk),
+		Login:       either(ssh.Passed(), shows(ssh) && !ssh.Passed(), ssh),
+		TakesWrites: either(full == nil && disk.Passed() && disk.Request.Write > 0, full != nil, written),
 		RightTime:   either(clock.Passed(), clock != nil && clock.Failure == diag.ClockSkew, clock),
 		SteadyPath:  either(answered != nil && !lossy, lossy, answered),
 	}
@@ -127,25 +155,27 @@ func nodeOf(c *hop.Case) Node {
 
 // Agent is gpuaas-agent on the node.
 type Agent struct {
-	Runs           Known `json:"runs"`            // its unit does, as systemd reports it
-	Heard          Known `json:"heard"`           // the platform's last contact with it is not stale
-	Answers        Known `json:"answers"`         // it did a no-op in this walk
-	AsProfiled     Known `json:"as_profiled"`     // it uses the profile's API
-	HeartbeatsPass Known `json:"heartbeats_pass"` // its own record has no heartbeat that is refused now
+	Runs       Known `json:"runs"`        // its unit does, as systemd reports it
+	Heard      Known `json:"heard"`       // the platform's last contact with it is not stale
+	Answers    Known `json:"answers"`     // it did a no-op in this walk
+	AsProfiled Known `json:"as_profiled"` // it uses the profile's API
 }
 
 func agentOf(c *hop.Case) Agent {
 	unit, task := c.Fact(diag.HopNodeReadiness, hop.StepProcess), c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask)
-	env, record := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.RecordFact()
+	env := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile)
+	down := agentDown(c)
+	if later := c.Fact(diag.HopGatewayNodeStream, stepAgent); later != nil && later.Unit != nil {
+		unit, down = later, !later.Passed()
+	}
 	_, dated := ContactAge(c)
 	waited := task != nil && WaitedFor(task) && TaskStatus(c) != ""
 	want := c.Expected("node_runtime_api_url") != "" && env != nil && env.Env != nil
 	return Agent{
-		Runs:           either(unit.Passed(), agentDown(c), unit),
-		Heard:          either(ContactFresh(c), dated && !ContactFresh(c), LastRead(c)),
-		Answers:        either(AgentAnswered(c) != "", waited && AgentAnswered(c) == "", task),
-		AsProfiled:     either(AsProfiled(c), want && !AsProfiled(c), env),
-		HeartbeatsPass: either(record.Passed() && RefusedHeartbeat(c) == nil, RefusedHeartbeat(c) != nil, record),
+		Runs:       either(unit.Passed() && !down, down, unit),
+		Heard:      either(ContactFresh(c), dated && !ContactFresh(c), LastRead(c)),
+		Answers:    either(AgentAnswered(c) != "", waited && AgentAnswered(c) == "", task),
+		AsProfiled: either(AsProfiled(c), want && !AsProfiled(c), env),
 	}
 }
 
@@ -167,11 +197,11 @@ func gatewayOf(c *hop.Case) Gateway {
 
 // Session is the terminal session that the walk opened.
 type Session struct {
-	Accepted  Known `json:"accepted"`   // the browser's WebSocket
-	HasStream Known `json:"has_stream"` // the node's, in the gateway's row
-	HasShell  Known `json:"has_shell"`  // in the gateway's row
-	Computes  Known `json:"computes"`   // a shell computed the walk's nonce
-	Decided   Known `json:"decided"`    // a decision of the platform ended it
+	Accepted  Known `json:"accepted"`          // the browser's WebSocket
+	HasStream Known `json:"has_stream"`        // the node's, in the gateway's row
+	HasShell  Known `json:"has_shell"`         // in the gateway's row
+	Computes  Known `json:"computes"`          // a shell computed the walk's nonce
+	Decided   Known `json:"ended_by_decision"` // of the platform
 }
 
 func sessionOf(c *hop.Case) Session {
@@ -179,10 +209,10 @@ func sessionOf(c *hop.Case) Session {
 		hop.StepSessionRow)
 	read := reading.Status(row) == 200
 	return Session{
-		Accepted:  either(SessionAccepted(c), session != nil && !SessionAccepted(c), session),
+		Accepted:  either(SessionAccepted(c), shows(session) && !SessionAccepted(c), session),
 		HasStream: either(StreamCame(c), read && !reading.Unasked(row, "session.node_stream_connected_at"), row),
 		HasShell:  either(ShellReady(c), read && !reading.Unasked(row, "session.pty_ready_at"), row),
-		Computes:  either(ShellComputed(c), session != nil && !ShellComputed(c), session),
+		Computes:  either(ShellComputed(c), shows(session) && !ShellComputed(c), session),
 		Decided:   either(Decided(c) != "", session != nil || read, session, row),
 	}
 }
@@ -191,16 +221,19 @@ func sessionOf(c *hop.Case) Session {
 type Workload struct {
 	Runs         Known `json:"runs"`
 	PortAnswers  Known `json:"port_answers"`   // on the node itself
-	OpenToOthers Known `json:"open_to_others"` // it listens at an address that other machines reach
+	OpenToOthers Known `json:"open_to_others"` // its unit itself listens at an address that other machines reach
 	RouteAnswers Known `json:"route_answers"`
 }
 
 func workloadOf(c *hop.Case) Workload {
 	unit, port := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit), c.Fact(diag.HopAppRuntimeLiveness, hop.StepPort)
 	route := c.Fact(diag.HopAppUserRoute, hop.StepRoute)
-	fails := func(f *diag.Fact) bool { return f != nil && !f.Passed() && !f.Failure.Local() }
+	fails := func(f *diag.Fact) bool {
+		return shows(f) && !f.Passed() && (reading.Status(f) < 400 || reading.Status(f) >= 500)
+	}
+	stopped := shows(unit) && !unit.Passed() && !InTransition(unit)
 	return Workload{
-		Runs:         either(unit.Passed(), fails(unit), unit),
+		Runs:         either(unit.Passed(), stopped, unit),
 		PortAnswers:  either(port.Passed(), fails(port), port),
 		OpenToOthers: either(ListensAt(unit, AppPort(c)) && LoopbackOnly(c) == "", LoopbackOnly(c) != "", unit),
 		RouteAnswers: either(route.Passed(), fails(route), route),

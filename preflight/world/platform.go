@@ -52,6 +52,12 @@ const (
 // NodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is the answer
 // to a counter-probe that used another address or view. A request that never left the node is not evidence.
 func NodeHears(c *hop.Case) int {
+	side, _ := nodeHears(c)
+	return side
+}
+
+// nodeHears is NodeHears with the fact that shows it.
+func nodeHears(c *hop.Case) (side int, by *diag.Fact) {
 	hears := func(f *diag.Fact) int {
 		switch {
 		case f == nil || f.Failure == diag.Cancelled || f.Failure.Local():
@@ -63,24 +69,23 @@ func NodeHears(c *hop.Case) int {
 		}
 		return unknownSide
 	}
-	if wait := hears(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)); wait != unknownSide {
-		return wait // it reaches the API behind the listener
+	wait, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if side := hears(wait); side != unknownSide {
+		return side, wait // it reaches the API behind the listener
 	}
-	reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
 	if reach == nil {
-		return unknownSide
+		return unknownSide, nil
 	}
 	for _, name := range []string{reading.CounterPinned, reading.CounterHostView, reading.CounterHostNetwork,
-		reading.CounterFromOperator,
 		reading.CounterProfileURL} {
-		if hears(c.FactByID(reach.ID+"~"+name)) == AnsweredSide {
-			return AnsweredSide
+		if f := c.FactByID(reach.ID + "~" + name); hears(f) == AnsweredSide {
+			return AnsweredSide, f
 		}
 	}
 	if c.FactByID(reach.ID + "~" + reading.CounterBare).Passed() {
-		return unknownSide // a connection that opens now is neither an answer nor silence
+		return unknownSide, nil // a connection that opens now is neither an answer nor silence
 	}
-	return hears(reach)
+	return hears(reach), reach
 }
 
 // edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile

@@ -81,6 +81,9 @@ func replay(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions, args []stri
 		return &cmdutil.UsageError{Err: fmt.Errorf("%s: %w", path, err)}
 	}
 	if o.world {
+		if why := verdict.Reduced(report); why != "" {
+			a.Note("%s: %s: what they would show is not measured here", path, why)
+		}
 		return o.showWorld(a, report)
 	}
 	if why := verdict.Reduced(report); why != "" {
