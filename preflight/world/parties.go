@@ -10,15 +10,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
-// shows reports whether a failing fact says something about what it asked: this machine sent it, the operator's own login
-// was not at fault, no limiter answered in its place, and nothing was left unread for lack of a permission.
-func shows(f *diag.Fact) bool {
-	return f != nil && !f.Failure.Local() && !f.Failure.Operator() && !f.Throttled() && !reading.NotAllowed(f) &&
-		f.Failure != diag.Unsupported
-}
-
-func asksFor(f *diag.Fact) bool { return f != nil && reading.AsksForCert(f) }
-
 // Operator is the machine that the walk was started on, and its path to the platform.
 type Operator struct {
 	Sends      Known `json:"sends"`       // its own resources and policies let requests out

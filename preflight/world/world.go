@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // Known is what is known of one property: yes, no, or not measured, which is neither.
@@ -127,3 +128,12 @@ func jsonName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
 }
+
+// shows reports whether a failing fact says something about what it asked: this machine sent it, the operator's own
+// login was not at fault, no limiter answered in its place, and nothing was left unread for lack of a permission.
+func shows(f *diag.Fact) bool {
+	return f != nil && !f.Failure.Local() && !f.Failure.Operator() && !f.Throttled() && !reading.NotAllowed(f) &&
+		f.Failure != diag.Unsupported
+}
+
+func asksFor(f *diag.Fact) bool { return f != nil && reading.AsksForCert(f) }
