@@ -3,7 +3,6 @@ package world
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
@@ -75,10 +74,14 @@ type Ingress struct {
 func ingressOf(c *hop.Case) Ingress {
 	wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
 	asking := wait
-	for f := range c.All() { // also a counter-probe shows it
-		if f.Vantage == hop.Node && reading.AsksForCert(f) && (strings.HasPrefix(f.ID, string(diag.HopNodeRuntimeAPI)) ||
-			strings.HasPrefix(f.ID, string(diag.HopNodeRecoveryStatus))) && (!asksFor(asking) || f.ID < asking.ID) {
-			asking = f
+	for _, family := range [...][]*hop.RequestRuns{
+		hop.FamilyOf(c, hop.FactID(diag.HopNodeRecoveryStatus, hop.StepTaskWait)),
+		hop.FamilyOf(c, hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach)),
+	} {
+		for _, q := range family { // also a counter-probe shows it
+			if f := q.First(); f.Vantage == hop.Node && asksFor(f) && !asksFor(asking) {
+				asking = f
+			}
 		}
 	}
 	never := func(f *diag.Fact) bool { return f != nil && f.Failure == diag.MTLSNotRequested }
