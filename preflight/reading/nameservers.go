@@ -129,6 +129,16 @@ func nameServerTrouble(c *hop.Case, f *diag.Fact) string {
 		return fmt.Sprintf("the %s's name servers take turns and do not agree about %s: %s; some of its look-ups fail",
 			f.Vantage, f.DNS.Name, words)
 	}
+	if first := unheardFirst(c, f); first != "" {
+		return fmt.Sprintf("the %s's first name server %s gave no answer, so the look-up of %s waited for another one, and "+
+			"took %d ms", f.Vantage, first, f.DNS.Name, f.DNS.DurationMS)
+	}
+	return ""
+}
+
+// unheardFirst returns the first name server of a look-up that had to wait for another one; "" if that answered another
+// look-up of this walk, and only lost a packet here.
+func unheardFirst(c *hop.Case, f *diag.Fact) string {
 	if len(f.DNS.Addresses) == 0 || f.DNS.DurationMS < slowLookUp || len(f.DNS.Servers) < 2 {
 		return ""
 	}
@@ -137,13 +147,12 @@ func nameServerTrouble(c *hop.Case, f *diag.Fact) string {
 	if heard || first.Server == f.DNS.Server || f.DNS.Rotates {
 		return ""
 	}
-	for k := range c.All() { // one that answers another look-up of this walk only lost a packet
+	for k := range c.All() {
 		if k.Vantage == f.Vantage && k.DNS != nil && k.DNS.Server == first.Server && len(k.DNS.Addresses) > 0 {
 			return ""
 		}
 	}
-	return fmt.Sprintf("the %s's first name server %s gave no answer, so the look-up of %s waited for another one, and "+
-		"took %d ms", f.Vantage, first.Server, f.DNS.Name, f.DNS.DurationMS)
+	return first.Server
 }
 
 // NameServerWarnings warns of trouble with name servers, whichever answered this walk. It does so at the first hop that

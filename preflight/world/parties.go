@@ -120,17 +120,7 @@ type Node struct {
 
 func nodeOf(c *hop.Case) Node {
 	ssh, clock := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH), c.Fact(diag.HopNodeReadiness, hop.StepClock)
-	disk, full := c.Fact(diag.HopNodeReadiness, hop.StepDisk), (*diag.Fact)(nil)
-	for _, f := range []*diag.Fact{disk, c.Fact(diag.HopNodeReadiness, hop.StepRoot)} {
-		if f != nil && (f.Failure == diag.DiskFull || f.Failure == diag.DiskInodes ||
-			(f == disk && f.Failure == diag.DiskReadOnly)) { // a root file system may be read-only by design
-			full = f
-		}
-	}
-	written := disk
-	if full != nil {
-		written = full
-	}
+	disk, full := writtenTo(c)
 	var answered *diag.Fact
 	for f := range c.All() {
 		if f.Vantage == hop.Node && AnsweredRemotely(f) && !reading.Loopback(f) &&
@@ -141,10 +131,24 @@ func nodeOf(c *hop.Case) Node {
 	lossy := LossSeen(c, hop.Node) != ""
 	return Node{
 		Login:       either(ssh.Passed(), shows(ssh) && !ssh.Passed(), ssh),
-		TakesWrites: either(full == nil && disk.Passed() && disk.Request.Write > 0, full != nil, written),
+		TakesWrites: either(full == nil && disk.Passed() && disk.Request.Write > 0, full != nil, cmp.Or(full, disk)),
 		RightTime:   either(clock.Passed(), clock != nil && clock.Failure == diag.ClockSkew, clock),
 		SteadyPath:  either(answered != nil && !lossy, lossy, answered),
 	}
+}
+
+// writtenTo returns the fact of the test write, and that of a file system which takes none. A root file system may be
+// read-only by design.
+func writtenTo(c *hop.Case) (disk, full *diag.Fact) {
+	disk = c.Fact(diag.HopNodeReadiness, hop.StepDisk)
+	for _, f := range [...]*diag.Fact{disk, c.Fact(diag.HopNodeReadiness, hop.StepRoot)} {
+		switch {
+		case f == nil:
+		case f.Failure == diag.DiskFull, f.Failure == diag.DiskInodes, f == disk && f.Failure == diag.DiskReadOnly:
+			full = f
+		}
+	}
+	return disk, full
 }
 
 // Agent is gpuaas-agent on the node.
