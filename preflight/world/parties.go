@@ -50,7 +50,7 @@ func platformOf(c *hop.Case) Platform {
 	page, auth := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz), c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
 	reached := func(f *diag.Fact) bool { return f != nil && platformAnswered(f) }
 	silent := func(f *diag.Fact) bool { return f != nil && (reading.GotNoAnswer(f) || edgeAlone(f)) }
-	hears, by := nodeHears(c)
+	side, by := nodeHears(c)
 	read, known := LastRead(c), c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)
 	if read = cmp.Or(read, known); !reading.Good(read) && NodeKnown(c) != "" {
 		read = cmp.Or(c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask), c.Fact(diag.HopAllocationBinding, hop.StepAllocation))
@@ -58,7 +58,7 @@ func platformOf(c *hop.Case) Platform {
 	end := platformGone(c)
 	return Platform{
 		AnswersOperator: either(reached(page) || reached(auth), silent(page) || silent(auth), page, auth),
-		AnswersNode:     either(hears == AnsweredSide, hears == SilentSide, by),
+		AnswersNode:     either(side == AnsweredSide, side == SilentSide, by),
 		StaysUp:         either(!end.gone && end.by != nil, end.gone, end.by),
 		KnowsNode:       either(NodeKnown(c) != "" || (reading.Good(read) && OfANode(c)), NodeUnknown(c), read),
 	}

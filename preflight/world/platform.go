@@ -49,26 +49,23 @@ const (
 	SilentSide
 )
 
-// NodeHears reports whether the node gets an answer from its API. A refusal is an answer, also by TLS; so is the answer
-// to a counter-probe that used another address or view. A request that never left the node is not evidence.
+// NodeHears reports whether the platform's node API lives: it answers the node, or the operator, who asked it what the
+// node had asked.
 func NodeHears(c *hop.Case) int {
-	side, _ := nodeHears(c)
+	side, by := nodeHears(c)
+	reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if reach == nil || (side != unknownSide && by == c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)) {
+		return side
+	}
+	if hears(c.FactByID(reach.ID+"~"+reading.CounterFromOperator)) == AnsweredSide {
+		return AnsweredSide
+	}
 	return side
 }
 
-// nodeHears is NodeHears with the fact that shows it.
+// nodeHears reports whether the node itself gets an answer from its API, and by which fact. A refusal is an answer,
+// also by TLS; so is the answer to a counter-probe that used another address or view.
 func nodeHears(c *hop.Case) (side int, by *diag.Fact) {
-	hears := func(f *diag.Fact) int {
-		switch {
-		case f == nil || f.Failure == diag.Cancelled || f.Failure.Local():
-			return unknownSide
-		case f.Passed(), reading.InPhase(f, "mtls"), reading.Status(f) > 0 && reading.Status(f) < 500:
-			return AnsweredSide
-		case reading.Status(f) >= 500, reading.InPhase(f, "tcp", "http"), f.Failure == diag.TLSClosed:
-			return SilentSide
-		}
-		return unknownSide
-	}
 	wait, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
 	if side := hears(wait); side != unknownSide {
 		return side, wait // it reaches the API behind the listener
@@ -86,6 +83,19 @@ func nodeHears(c *hop.Case) (side int, by *diag.Fact) {
 		return unknownSide, nil // a connection that opens now is neither an answer nor silence
 	}
 	return hears(reach), reach
+}
+
+// hears reports what a request shows of the server that it went to. One that never left its machine is not evidence.
+func hears(f *diag.Fact) int {
+	switch {
+	case f == nil || f.Failure == diag.Cancelled || f.Failure.Local():
+		return unknownSide
+	case f.Passed(), reading.InPhase(f, "mtls"), reading.Status(f) > 0 && reading.Status(f) < 500:
+		return AnsweredSide
+	case reading.Status(f) >= 500, reading.InPhase(f, "tcp", "http"), f.Failure == diag.TLSClosed:
+		return SilentSide
+	}
+	return unknownSide
 }
 
 // edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile
