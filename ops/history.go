@@ -21,7 +21,7 @@ type History struct {
 	Path string
 	Off  string // why the history is not used; "" if it is
 	Err  error  // why Path is empty
-	// Chain is the chain that judges kept walks again; nil: the built-in one.
+	// Hops is the chain that judges kept walks again; nil: the built-in one.
 	Hops *hop.Chain
 }
 

@@ -23,7 +23,7 @@ type Site struct {
 	Libexec string      // folder of the helpers for machines; "": next to this program
 	Build   owned.Build // the helpers of this program's build; New clears it where Libexec chooses others
 	By      string      // who asks, for audits
-	// Chain is the chain of every walk; nil: the built-in one.
+	// Hops is the chain of every walk; nil: the built-in one.
 	Hops *hop.Chain
 }
 

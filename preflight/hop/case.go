@@ -204,12 +204,10 @@ func (c *Case) HostRecord() []*diag.RecordEntry {
 	if !f.Passed() {
 		return nil
 	}
-	return recordMemo.Of(c).entries
+	return *recordMemo.Of(c)
 }
 
-var recordMemo = NewMemo(func(c *Case) timedRecord { return timedRecord{c.RecordFact().Record.InTime()} })
-
-type timedRecord struct{ entries []*diag.RecordEntry }
+var recordMemo = NewMemo(func(c *Case) []*diag.RecordEntry { return c.RecordFact().Record.InTime() })
 
 // Lost reports whether a request to the node was never answered because the SSH connection broke: that is not
 // evidence about its target.

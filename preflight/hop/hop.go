@@ -66,7 +66,7 @@ type Hop struct {
 	OfNode    func(c *Case) bool          // reports whether a pass shows something of the node, without a step on it
 	AgentCame func(c *Case) string        // evidence that the agent itself reached the target of the hop's probes
 
-	Closure []diag.HopID // transitive closure of ExplainedBy; Chain fills it in
+	Closure []diag.HopID // transitive closure of ExplainedBy; NewChain fills it in
 }
 
 // RecordedErrors selects the errors that node and platform recorded about the task of a hop's step.

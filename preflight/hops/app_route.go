@@ -21,7 +21,7 @@ const (
 	fieldHeaderNames = "app.header_names"
 )
 
-// AppUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that
+// appUserRoute: does the workload's product URL lead to it, as a browser uses it? The WebSocket and the headers that
 // the edge adds are probed only if the platform or the profile declares them. If the route fails behind its edge, a
 // probe of the workload's endpoint from the platform's host, which has the proxy, shows on which side of the proxy the
 // fault is.

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// ControlPlaneAccess: can the operator reach the API, and is the operator let in?
+// controlPlaneAccess: can the operator reach the API, and is the operator let in?
 func controlPlaneAccess() hop.Hop {
 	id := diag.HopControlPlaneAccess
 	return hop.Hop{

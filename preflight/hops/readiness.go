@@ -18,7 +18,7 @@ const (
 	stepBinary = "binary"
 )
 
-// NodeReadiness: does the node have room to write, does the agent run and answer, are its program and the clock right?
+// nodeReadiness: does the node have room to write, does the agent run and answer, are its program and the clock right?
 func nodeReadiness() hop.Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}

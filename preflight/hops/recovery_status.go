@@ -18,7 +18,7 @@ const (
 	stepClassifier = "classifier"
 )
 
-// NodeRecoveryStatus: which identity and which endpoints does the node have, and does the platform accept it? The
+// nodeRecoveryStatus: which identity and which endpoints does the node have, and does the platform accept it? The
 // proof is a real task wait by mTLS that claims nothing.
 func nodeRecoveryStatus() hop.Hop {
 	id := diag.HopNodeRecoveryStatus

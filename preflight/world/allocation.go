@@ -66,12 +66,12 @@ func OnlyAtLoopback(c *hop.Case, e *diag.Fact) string {
 	if e == nil || e.Failure != diag.TCPRefused || !endpointIsNodes(c) {
 		return ""
 	}
-	return LoopbackOnly(c)
+	return loopbackOnly(c)
 }
 
-// LoopbackOnly returns where the workload's processes listen on its port if no other machine can connect there; "" if
+// loopbackOnly returns where the workload's processes listen on its port if no other machine can connect there; "" if
 // one can, or if that is not known.
-func LoopbackOnly(c *hop.Case) string {
+func loopbackOnly(c *hop.Case) string {
 	unit, port := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit), AppPort(c)
 	if !ListensAt(unit, port) {
 		return ""

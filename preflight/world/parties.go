@@ -16,26 +16,29 @@ type Operator struct {
 }
 
 func operatorOf(c *hop.Case) Operator {
-	own, answered := (*diag.Fact)(nil), (*diag.Fact)(nil)
+	path, answered := steadyPath(c, hop.Operator)
+	own := firstOf(c, hop.Operator, func(f *diag.Fact) bool { return ownMachineFinding(c, f) != nil })
+	return Operator{
+		Sends:      either(own == nil && answered != nil, own != nil, cmp.Or(own, answered)),
+		SteadyPath: path,
+	}
+}
+
+// steadyPath tells whether nothing was lost on a vantage's path, with a fact that a remote host answered.
+func steadyPath(c *hop.Case, vantage string) (path Known, answered *diag.Fact) {
+	answered = firstOf(c, vantage, func(f *diag.Fact) bool { return AnsweredRemotely(f) && !reading.Loopback(f) })
+	lossy := LossSeen(c, vantage) != ""
+	return either(answered != nil && !lossy, lossy, answered), answered
+}
+
+// firstOf returns the first fact of a vantage, by id, that satisfies is; nil if none does.
+func firstOf(c *hop.Case, vantage string, is func(*diag.Fact) bool) (first *diag.Fact) {
 	for f := range c.All() {
-		if f.Vantage != hop.Operator {
-			continue
-		}
-		if ownMachineFinding(c, f) != nil && (own == nil || f.ID < own.ID) {
-			own = f
-		}
-		if AnsweredRemotely(f) && !reading.Loopback(f) && (answered == nil || f.ID < answered.ID) {
-			answered = f
+		if f.Vantage == vantage && is(f) && (first == nil || f.ID < first.ID) {
+			first = f
 		}
 	}
-	lossy := LossSeen(c, hop.Operator) != ""
-	o := Operator{SteadyPath: either(answered != nil && !lossy, lossy, answered)}
-	if own != nil {
-		o.Sends = either(false, true, own)
-	} else {
-		o.Sends = either(answered != nil, false, answered)
-	}
-	return o
+	return first
 }
 
 // Platform is the control plane behind its API.
@@ -51,8 +54,8 @@ func platformOf(c *hop.Case) Platform {
 	reached := func(f *diag.Fact) bool { return f != nil && platformAnswered(f) }
 	silent := func(f *diag.Fact) bool { return f != nil && (reading.GotNoAnswer(f) || edgeAlone(f)) }
 	side, by := nodeHears(c)
-	read, known := LastRead(c), c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)
-	if read = cmp.Or(read, known); !reading.Good(read) && NodeKnown(c) != "" {
+	read := LastRead(c)
+	if !reading.Good(read) && NodeKnown(c) != "" {
 		read = cmp.Or(c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask), c.Fact(diag.HopAllocationBinding, hop.StepAllocation))
 	}
 	end := platformGone(c)
@@ -121,19 +124,12 @@ type Node struct {
 func nodeOf(c *hop.Case) Node {
 	ssh, clock := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH), c.Fact(diag.HopNodeReadiness, hop.StepClock)
 	disk, full := writtenTo(c)
-	var answered *diag.Fact
-	for f := range c.All() {
-		if f.Vantage == hop.Node && AnsweredRemotely(f) && !reading.Loopback(f) &&
-			(answered == nil || f.ID < answered.ID) {
-			answered = f
-		}
-	}
-	lossy := LossSeen(c, hop.Node) != ""
+	path, _ := steadyPath(c, hop.Node)
 	return Node{
 		Login:       either(ssh.Passed(), shows(ssh) && !ssh.Passed(), ssh),
 		TakesWrites: either(full == nil && disk.Passed() && disk.Request.Write > 0, full != nil, cmp.Or(full, disk)),
 		RightTime:   either(clock.Passed(), clock != nil && clock.Failure == diag.ClockSkew, clock),
-		SteadyPath:  either(answered != nil && !lossy, lossy, answered),
+		SteadyPath:  path,
 	}
 }
 
@@ -233,7 +229,7 @@ func workloadOf(c *hop.Case) Workload {
 	return Workload{
 		Runs:         either(unit.Passed(), stopped, unit),
 		PortAnswers:  either(port.Passed(), fails(port), port),
-		OpenToOthers: either(ListensAt(unit, AppPort(c)) && LoopbackOnly(c) == "", LoopbackOnly(c) != "", unit),
+		OpenToOthers: either(ListensAt(unit, AppPort(c)) && loopbackOnly(c) == "", loopbackOnly(c) != "", unit),
 		RouteAnswers: either(route.Passed(), fails(route), route),
 	}
 }

@@ -157,13 +157,13 @@ func ofNetwork(d *doubted, words string) {
 
 // lossyPath: a silence on a path that loses packets may be one of them.
 func lossyPath(d *doubted) string {
-	if !reading.GotNoAnswer(d.fact) || !d.counts(false) ||
-		(d.out != nil && (mixedResults(d) != "" || anotherAnswer(d) != "")) {
+	u := OwnRuns(d.c, d.fact.ID)
+	if !reading.GotNoAnswer(d.fact) || !d.counts(false) || (d.out != nil && u.mixed()) {
 		return ""
 	}
 	seen := LossSeen(d.c, d.fact.Vantage)
 	if d.out != nil {
-		seen = OwnRuns(d.c, d.fact.ID).lossy.words // none if the silence is another hop's, whose step passes
+		seen = u.lossy.words // none if the silence is another hop's, whose step passes
 	}
 	if seen == "" {
 		return ""

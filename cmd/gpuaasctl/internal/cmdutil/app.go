@@ -29,7 +29,7 @@ type App struct {
 	Built  string // the version set by the build; "" or "dev" if it set none
 	// Helpers are the programs of this build that run beside it or on nodes.
 	Helpers owned.Build
-	// Chain is the chain of every walk and replay; nil: the built-in one.
+	// Hops is the chain of every walk and replay; nil: the built-in one.
 	Hops *hop.Chain
 
 	// Instead replaces the work of every command (see Run), so that a test sees the options of a command line.
