@@ -74,7 +74,7 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 			r := walkWith(t, all)
 			h := hopOf(r, diag.HopControlPlaneAccess)
 			if c.want == "" {
-				if r.Verdict.Outcome != diag.OutcomePass {
+				if r.Verdict.Outcome != diag.OutcomePass && h.Signal != diag.SigNetworkUnstable {
 					t.Errorf("%s\n%s", r.Verdict.Outcome, describe(r))
 				}
 				return

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -42,8 +43,9 @@ type link struct {
 	ssh     diag.SSHFacts
 	dns     *diag.DNSFacts
 	tcp     *diag.TCPFacts
-	keys    *credentials // of the login in progress
-	failed  *refusal     // set before ready is closed, never after
+	counted *netprobe.Counted // the connection of tcp; nil through a jump host
+	keys    *credentials      // of the login in progress
+	failed  *refusal          // set before ready is closed, never after
 	closers []func() error
 	conn    *ssh.Client // to the node, once logged in
 	session *session    // the helper's, once it runs

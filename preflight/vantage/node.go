@@ -127,6 +127,10 @@ func (n *Node) login(ctx context.Context, l *link, req diag.Request) diag.Fact {
 	f.Vantage = nodeName
 	l.mu.Lock()
 	f.SSH, f.DNS, f.TCP = new(l.ssh), l.dns, l.tcp
+	if l.tcp != nil && l.counted != nil {
+		f.TCP = new(*l.tcp)
+		f.TCP.Resent = l.counted.Resent()
+	}
 	if t := l.target.String(); l.target.host != "" && t != req.Target {
 		f.Target = t
 	}

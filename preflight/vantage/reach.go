@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 	"golang.org/x/crypto/ssh"
 )
 
@@ -31,6 +32,9 @@ func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 		return nil, time.Time{}, dialRefusal(ctx, t, err)
 	}
 	connected := time.Now()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		conn = &netprobe.Counted{TCPConn: tcp}
+	}
 	if note == nil {
 		return conn, connected, nil
 	}
@@ -44,6 +48,7 @@ func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 		}
 		tcp.DurationMS = diag.Measured(max(0, connected.Sub(began)))
 		note.TCPMS, l.tcp = tcp.DurationMS, tcp
+		l.counted, _ = conn.(*netprobe.Counted)
 	})
 	return conn, connected, nil
 }

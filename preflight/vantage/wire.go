@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 )
 
 // bannerKept bounds, in bytes, the text that is kept of a peer before or instead of its version line.
@@ -32,7 +34,9 @@ type wire struct {
 
 func newWire(c net.Conn, answered func()) *wire {
 	w := &wire{Conn: c, buf: make([]byte, 4096), answered: answered}
-	w.tcp, _ = c.(*net.TCPConn)
+	if socket, ok := c.(*netprobe.Counted); ok {
+		w.tcp = socket.TCPConn
+	}
 	quickAck(w.tcp)
 	return w
 }

@@ -15,6 +15,8 @@ const (
 	auth   = string(diag.HopControlPlaneAccess) + "/" + hop.StepAuth
 	reach  = string(diag.HopNodeRuntimeAPI) + "/" + hop.StepReach
 	state  = string(diag.HopAllocationBinding) + "/" + hop.StepAllocation
+	late   = string(diag.HopNodeTaskRoundtrip) + "/" + hop.StepTask
+	stream = string(diag.HopNodeTerminalReachability) + "/" + hop.StepStream
 	state2 = string(diag.HopAllocationBinding) + "/" + stepAllocationAfter
 )
 
@@ -25,10 +27,17 @@ func doubtChain() *hop.Chain {
 		for _, name := range steps {
 			h.Steps = append(h.Steps, hop.Step{Name: name, From: from, Token: from == hop.Operator})
 		}
+		if id == diag.HopNodeRuntimeAPI {
+			h.AgentCame = AgentAnswered
+		}
 		h.Judge = func(c *hop.Case) (out []diag.Finding) {
 			for _, name := range steps {
 				if f := c.Fact(id, name); f != nil && !f.Passed() {
-					out = append(out, diag.Finding{Status: diag.StatusFail, Evidence: []string{f.ID}})
+					sig := diag.SigAPIUnreachable
+					if name == hop.StepTask {
+						sig = diag.SigTaskClaimFailed
+					}
+					out = append(out, diag.Finding{Status: diag.StatusFail, Signal: sig, Evidence: []string{f.ID}})
 				}
 			}
 			return out
@@ -39,6 +48,8 @@ func doubtChain() *hop.Chain {
 		of(diag.HopControlPlaneAccess, hop.Operator, hop.StepHealthz, hop.StepAuth),
 		of(diag.HopAllocationBinding, hop.Operator, hop.StepAllocation, stepAllocationAfter),
 		of(diag.HopNodeRuntimeAPI, hop.Node, hop.StepReach),
+		of(diag.HopNodeTaskRoundtrip, hop.Operator, hop.StepTask),
+		of(diag.HopNodeTerminalReachability, hop.Node, hop.StepStream),
 	})
 }
 
@@ -46,7 +57,7 @@ func doubtChain() *hop.Chain {
 func asked(id string, change func(f *diag.Fact)) diag.Fact {
 	f := diag.Fact{ID: id, Vantage: hop.Operator, Target: "https://api.test/x",
 		Request: diag.Request{ID: id, Op: diag.OpHTTP, Target: "https://api.test/x"}, DurationMS: 5}
-	if strings.HasPrefix(id, string(diag.HopNodeRuntimeAPI)) {
+	if strings.HasPrefix(id, string(diag.HopNodeRuntimeAPI)) || id == stream {
 		f.Vantage = hop.Node
 	}
 	f.HTTP = &diag.HTTPFacts{Status: 200}
@@ -92,6 +103,7 @@ func fields(name, value string) func(*diag.Fact) {
 // one, which differs in what the doubt is about. A new row needs a case.
 func TestDoubts(t *testing.T) {
 	silent := failed(diag.HTTPTimeout, "http")
+	again := func(f *diag.Fact) { *f.TCP.Resent = 2 }
 	anAnswer := func(f *diag.Fact) { f.TCP.AnswerBegan = true }
 	rotating := func(second ...string) func(*diag.Fact) {
 		return both(failed(diag.TCPTimeout, "tcp"), func(f *diag.Fact) {
@@ -138,6 +150,16 @@ func TestDoubts(t *testing.T) {
 		"unstable network": {
 			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(reach+"~1", nil)},
 			facts{asked(reach, silent), asked(reach+"~1", nil)}},
+		"loss alone": {
+			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(reach+"~1", failed(diag.Timeout, "tls")),
+				asked(reach+"~2", failed(diag.TCPTimeout, "tcp"))},
+			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(reach+"~1", failed(diag.TCPTimeout, "tcp"))}},
+		"agent behind loss": {
+			facts{asked(late, failed(diag.HTTPTimeout, "poll")), asked(reach, again), asked(stream, again)},
+			facts{asked(late, failed(diag.HTTPTimeout, "poll")), asked(reach, nil), asked(stream, again)}},
+		"only new connections": {
+			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(late, fields("task.status", "completed"))},
+			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(late, fields("task.status", "queued"))}},
 		"mixed results": {
 			facts{asked(reach, answers(503)), asked(reach+"~1", nil)},
 			facts{asked(reach, answers(503)), asked(reach+"~1", answers(503))}},
@@ -171,8 +193,12 @@ func TestDoubts(t *testing.T) {
 			c := doubtChain().NewCase(subject, diag.Plan{}, diag.EndedCompleted, list)
 			d := &doubted{of: ForPair, c: c, fact: &list[0]}
 			if row.then != nil {
+				h := c.Hop(hop.OfFact(list[0].ID))
 				out := &diag.Finding{Status: diag.StatusFail, Text: "it fails", Evidence: []string{list[0].ID}}
-				d = &doubted{of: ForFinding, c: c, fact: &list[0], out: out, hop: c.Hop(hop.OfFact(list[0].ID))}
+				if judged := h.Judge(c); len(judged) > 0 {
+					out.Signal = judged[0].Signal
+				}
+				d = &doubted{of: ForFinding, c: c, fact: &list[0], out: out, hop: h}
 			}
 			words := row.why(d)
 			if (words != "") != (i == 0) {

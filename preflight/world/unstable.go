@@ -139,8 +139,51 @@ func unstableNetwork(d *doubted) string {
 	if !u.Unstable() {
 		return ""
 	}
-	return fmt.Sprintf("the %s sent the same request to %s %s: %s; the loss is at or between %s", d.fact.Vantage,
+	words := fmt.Sprintf("the %s sent the same request to %s %s: %s; the loss is at or between %s", d.fact.Vantage,
 		reading.Where(d.fact), reading.Times(len(u.passed)+len(u.failed)), u.words(), legOf(d.fact, u.unheard))
+	t, heard := trafficOf(d.c, d.fact.Vantage), agentCame(d)
+	if (len(u.passed) > 2 || heard != "") && t.again == 0 && howMany(u.unheard, unconnected) == len(u.unheard) {
+		words += "; nothing was lost over the connections that were made: " + connectionLimit
+	}
+	if heard != "" {
+		words += "; " + heard
+	}
+	return words
+}
+
+// connectionLimit is what lets some connections through, and no further ones.
+const connectionLimit = "a limit on connections, or a full state table, drops new ones only"
+
+func unconnected(f *diag.Fact) bool { return reading.InPhase(f, "tcp") }
+
+// onlyNew: an agent that gets through over a connection of its own shows that the path works, and that new connections
+// do not.
+func onlyNew(d *doubted) string {
+	f := d.fact
+	if !d.fails() || f.Vantage != hop.Node || !unconnected(f) || f.Failure.Local() {
+		return ""
+	}
+	heard := agentCame(d)
+	if heard == "" {
+		return ""
+	}
+	return "; but " + heard + ", over a connection that it had: " + connectionLimit + ", or this began after that"
+}
+
+// agentCame describes what the agent itself got through in this walk, on the way of the node's request; "" if nothing.
+func agentCame(d *doubted) string {
+	if d.fact.Vantage != hop.Node {
+		return ""
+	}
+	return agentHeard(d.c, d.fact)
+}
+
+func ofNewConnections(d *doubted, words string) {
+	add(d, words)
+	if d.out.Side == "" {
+		d.out.Side = diag.SideNetwork
+	}
+	d.out.Reason = diag.ReasonNone
 }
 
 func ofNetwork(d *doubted, words string) {
@@ -151,7 +194,10 @@ func ofNetwork(d *doubted, words string) {
 		Culprit: reading.LossOf(d.fact.Vantage),
 	}
 	if d.fact.Vantage == hop.Operator {
-		d.out.Side, d.out.Reason = diag.SideOperator, diag.ReasonNone
+		d.out.Side = diag.SideOperator
+	}
+	if d.fact.Vantage == hop.Operator || agentCame(d) != "" { // whether the node reaches the platform is not in question
+		d.out.Reason = diag.ReasonNone
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -154,40 +153,6 @@ func (c *exchange) stopped(ctx context.Context, phase string, late, word diag.Fa
 	c.failed(phase, word, err)
 }
 
-// transport is what the kernel knows of a connection.
-type transport struct {
-	resent int64 // segments
-	gap    bool  // received bytes follow missing ones
-}
-
-// counted is a connection that reads its number of retransmitted segments before it is closed: the end of a request's
-// time closes it, and then the kernel no longer has the number.
-type counted struct {
-	*net.TCPConn
-	last atomic.Pointer[transport] // as it was closed
-}
-
-// Close implements net.Conn.
-func (k *counted) Close() error {
-	if now, ok := k.ask(); ok {
-		k.last.Store(&now)
-	}
-	return k.TCPConn.Close()
-}
-
-// ask returns the state of the connection so far; false if the kernel does not report it.
-func (k *counted) ask() (now transport, ok bool) {
-	rc, err := k.SyscallConn()
-	if err != nil {
-		return now, false
-	}
-	_ = rc.Control(func(fd uintptr) {
-		now.resent, ok = resent(fd)
-		now.gap = gap(fd)
-	})
-	return now, ok
-}
-
 // countResent records how many segments the connection retransmitted during this request, and whether an answer that
 // did not come has a gap.
 func (c *exchange) countResent() {
@@ -195,14 +160,11 @@ func (c *exchange) countResent() {
 	if c.link != nil {
 		conn, before = c.link.raw, c.link.resent
 	}
-	k, ok := conn.(*counted)
+	k, ok := conn.(*Counted)
 	if !ok || c.f.TCP == nil {
 		return
 	}
-	now, ok := k.ask()
-	if last := k.last.Load(); !ok && last != nil {
-		now, ok = *last, true
-	}
+	now, ok := k.state()
 	if !ok {
 		return
 	}

@@ -46,7 +46,7 @@ func (c *exchange) connect(ctx context.Context) bool {
 	}
 	c.raw = got.conn
 	if conn, ok := got.conn.(*net.TCPConn); ok {
-		c.raw = &counted{TCPConn: conn}
+		c.raw = &Counted{TCPConn: conn}
 	}
 	return true
 }
