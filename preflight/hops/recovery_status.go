@@ -70,6 +70,9 @@ func nodeRecoveryStatus() hop.Hop {
 			case diag.OpHTTP:
 				other := world.OtherListener(e, failing, e.Profile.NodeTerminalURL, profile.PathNodeTerminal,
 					map[string]string{"session_id": hop.UnknownSessionID})
+				if reading.HungUp(failing) { // a listener's habit, if it ends the operator's connection as well
+					other = append(other, reading.FromOperator(e, failing, e.Profile.NodeRuntimeResolveAddress)...)
+				}
 				return append(other, world.ProfileURL(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathTaskWait, nil)...)
 			}
 			return nil

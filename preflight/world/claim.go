@@ -19,6 +19,7 @@ const (
 	ClaimOperatorWay
 	ClaimPlatformLives
 	claimNodeWay
+	claimEndedForNode
 	claimNotThisNode
 	claimOnlyLookup
 	claimOnlyAgentSees
@@ -67,6 +68,13 @@ var claims = [...]struct {
 		"; the operator gets an answer, so the fault is on this node's path",
 		func(c *hop.Case, f *diag.Fact) bool {
 			return comesAndGoes(c, f) || answeredSomewhere(c, hop.Node, reading.Target(f), f.Phase)
+		},
+	},
+	claimEndedForNode: {
+		"; it ends so with and without the node's certificate, and the operator's connection is answered there: something " +
+			"between the node and that listener ends the node's",
+		func(c *hop.Case, f *diag.Fact) bool {
+			return f.ID != hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach) || !EndedForNode(c)
 		},
 	},
 	claimNotThisNode: {

@@ -120,6 +120,9 @@ func LocateFault(c *hop.Case, f *diag.Fact, out *diag.Finding) bool {
 	}
 	control := hop.RequestOf(c, f.ID, reading.CounterFromOperator)
 	switch {
+	case Claim(c, out, claimEndedForNode):
+		out.Side = ""
+		out.Evidence = append(out.Evidence, hop.FactID(diag.HopNodeRecoveryStatus, hop.StepTaskWait), ofOperator(c).First().ID)
 	case control == nil || !reading.Controls(f, control.First()):
 	case control.All(func(k *diag.Fact) bool { return reading.Further(k, f) && reading.Replied(k) }):
 		Claim(c, out, claimNodeWay)

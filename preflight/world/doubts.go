@@ -71,6 +71,7 @@ var doubts = [...]doubt{
 	// What takes the ground from a proof or an observation alone.
 	{"passed at another time", ForObservation, passedOnce, nil, false},
 	{"name servers take turns", ForPair, turns, nil, false},
+	{"ended without a certificate", ForPair, noHabit, nil, false},
 	{"gap in the answer", ForPair, gap, nil, false},
 	{"loss from there", ForPair, lossFromThere, nil, false},
 }

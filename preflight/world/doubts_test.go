@@ -17,6 +17,7 @@ const (
 	state  = string(diag.HopAllocationBinding) + "/" + hop.StepAllocation
 	late   = string(diag.HopNodeTaskRoundtrip) + "/" + hop.StepTask
 	stream = string(diag.HopNodeTerminalReachability) + "/" + hop.StepStream
+	wait   = string(diag.HopNodeRecoveryStatus) + "/" + hop.StepTaskWait
 	state2 = string(diag.HopAllocationBinding) + "/" + stepAllocationAfter
 )
 
@@ -48,6 +49,7 @@ func doubtChain() *hop.Chain {
 		of(diag.HopControlPlaneAccess, hop.Operator, hop.StepHealthz, hop.StepAuth),
 		of(diag.HopAllocationBinding, hop.Operator, hop.StepAllocation, stepAllocationAfter),
 		of(diag.HopNodeRuntimeAPI, hop.Node, hop.StepReach),
+		of(diag.HopNodeRecoveryStatus, hop.Node, hop.StepTaskWait),
 		of(diag.HopNodeTaskRoundtrip, hop.Operator, hop.StepTask),
 		of(diag.HopNodeTerminalReachability, hop.Node, hop.StepStream),
 	})
@@ -57,7 +59,7 @@ func doubtChain() *hop.Chain {
 func asked(id string, change func(f *diag.Fact)) diag.Fact {
 	f := diag.Fact{ID: id, Vantage: hop.Operator, Target: "https://api.test/x",
 		Request: diag.Request{ID: id, Op: diag.OpHTTP, Target: "https://api.test/x"}, DurationMS: 5}
-	if strings.HasPrefix(id, string(diag.HopNodeRuntimeAPI)) || id == stream {
+	if strings.HasPrefix(id, string(diag.HopNodeRuntimeAPI)) || id == stream || id == wait {
 		f.Vantage = hop.Node
 	}
 	f.HTTP = &diag.HTTPFacts{Status: 200}
@@ -104,6 +106,8 @@ func fields(name, value string) func(*diag.Fact) {
 func TestDoubts(t *testing.T) {
 	silent := failed(diag.HTTPTimeout, "http")
 	again := func(f *diag.Fact) { *f.TCP.Resent = 2 }
+	ended := both(failed(diag.TLSClosed, "tls"), func(f *diag.Fact) { f.TLS = &diag.TLSFacts{CertRequested: new(true)} })
+	shown := func(f *diag.Fact) { f.Request.Cert, f.TLS.CertSent = "cert.pem", "ab" }
 	anAnswer := func(f *diag.Fact) { f.TCP.AnswerBegan = true }
 	rotating := func(second ...string) func(*diag.Fact) {
 		return both(failed(diag.TCPTimeout, "tcp"), func(f *diag.Fact) {
@@ -176,6 +180,9 @@ func TestDoubts(t *testing.T) {
 			facts{asked(reach, answers(503)), asked(reach+"~1", nil)}, facts{asked(reach, answers(503))}},
 		"name servers take turns": {
 			facts{asked(auth, rotating("192.0.2.2"))}, facts{asked(auth, rotating("192.0.2.1"))}},
+		"ended without a certificate": {
+			facts{asked(wait, both(ended, shown)), asked(reach, ended)},
+			facts{asked(wait, both(ended, shown)), asked(reach, ended), asked(wait+"~from-operator", ended)}},
 		"gap in the answer": {
 			facts{asked(auth, both(silent, func(f *diag.Fact) { f.TCP.Gap = true }))}, facts{asked(auth, silent)}},
 		"loss from there": {

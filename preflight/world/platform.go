@@ -119,8 +119,8 @@ func ListenerReplied(c *hop.Case, f *diag.Fact) bool {
 	if f.Request.Op == diag.OpTLS && f.Failure == diag.TLSNotTLS && strings.HasPrefix(f.Target, "http://") {
 		return true // a plain listener, and no path to request
 	}
-	return !f.Throttled() && (reading.InPhase(f, "mtls") || (s > 0 && s < 500) || reading.EndedUnshown(f) ||
-		PageAlone(c, f))
+	return !f.Throttled() && (reading.InPhase(f, "mtls") || (s > 0 && s < 500) || PageAlone(c, f) ||
+		(reading.EndedUnshown(f) && !EndedForNode(c)))
 }
 
 // PageAlone reports whether f is a health page that fails at an API that takes this node's task wait.

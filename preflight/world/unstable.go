@@ -152,7 +152,7 @@ func unstableNetwork(d *doubted) string {
 }
 
 // connectionLimit is what lets some connections through, and no further ones.
-const connectionLimit = "a limit on connections, or a full state table, drops new ones only"
+const connectionLimit = "a limit on connections, or a full state table, may keep out new ones only"
 
 func unconnected(f *diag.Fact) bool { return reading.InPhase(f, "tcp") }
 
@@ -167,6 +167,9 @@ func onlyNew(d *doubted) string {
 	if heard == "" {
 		return ""
 	}
+	if f.Failure == diag.TCPNoRoute || f.Failure == diag.TCPNetUnreachable {
+		return "; but " + heard + ": new connections have no route, or this began after that"
+	}
 	return "; but " + heard + ", over a connection that it had: " + connectionLimit + ", or this began after that"
 }
 
@@ -180,9 +183,6 @@ func agentCame(d *doubted) string {
 
 func ofNewConnections(d *doubted, words string) {
 	add(d, words)
-	if d.out.Side == "" {
-		d.out.Side = diag.SideNetwork
-	}
 	d.out.Reason = diag.ReasonNone
 }
 
