@@ -40,6 +40,12 @@ func dialFails(word diag.Failure) func(*diag.Fact) {
 var blackHole = []diag.TCPAttempt{{Remote: "[" + v6 + "]:443", DurationMS: 301}, {Remote: v4 + ":443",
 	Connected: true, AfterMS: 300, DurationMS: 1}}
 
+// twoAddresses is a name with two IPv4 addresses, of which the first is used.
+func twoAddresses(f *diag.Fact) {
+	dual(v4, diag.TCPAttempt{Remote: v4 + ":443", Connected: true})(f)
+	f.DNS.Addresses = []string{v4, "192.0.2.12"}
+}
+
 // TestDeadFamilyIsAWarning: the walk passes with a warning that has the dead address and the delay, once per name and
 // vantage.
 func TestDeadFamilyIsAWarning(t *testing.T) {
@@ -58,6 +64,10 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 		"which costs nothing now": {dual(v6, diag.TCPAttempt{Remote: "[" + v6 + "]:443", Connected: true}),
 			dialFails(diag.TCPRefused),
 			"connections are not delayed as long as IPv6 answers first"},
+		"a second, dead IPv4 address": {twoAddresses, nil,
+			"the IPv4 address 192.0.2.12 of api.test does not answer (tcp_timeout in tcp"},
+		"which is tried second": {twoAddresses, nil,
+			"connections are not delayed as long as 192.0.2.10 is tried first"},
 		"a way that loses packets": {func(f *diag.Fact) {
 			again := int64(2)
 			dual(v4, blackHole...)(f)
@@ -68,9 +78,14 @@ func TestDeadFamilyIsAWarning(t *testing.T) {
 		"a walk cut short":    {dual(v4, blackHole...), dialFails(diag.Cancelled), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			all := answers{healthz: c.step, healthz + "~other-family": c.other}
+			all := answers{}
 			again := "terminal_public_route/healthz" // the same name from the same vantage
-			all[again], all[again+"~other-family"] = c.step, c.other
+			for _, step := range []string{healthz, again} {
+				all[step], all[step+"~other-address-1"] = c.step, dialFails(diag.TCPTimeout)
+				if c.other != nil {
+					all[step+"~other-family"] = c.other
+				}
+			}
 			r := walkWith(t, all)
 			h := hopOf(r, diag.HopControlPlaneAccess)
 			if c.want == "" {

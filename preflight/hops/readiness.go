@@ -74,12 +74,15 @@ func passReadiness(c *hop.Case) string {
 		}
 		parts = append(parts, text)
 	}
-	if f := c.Fact(diag.HopNodeReadiness, hop.StepRoot); f != nil && f.Disk != nil && f.Disk.SameAs == "" {
-		root := fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent)
-		if f.Disk.ReadOnly {
-			root += ", read-only"
+	if f := c.Fact(diag.HopNodeReadiness, hop.StepRoot); f != nil && f.Disk != nil {
+		switch {
+		case f.Disk.SameAs != "" && f.Disk.ReadOnly: // the agent's view of the same file system takes writes
+			parts = append(parts, "root file system mounted read-only")
+		case f.Disk.SameAs == "" && f.Disk.ReadOnly:
+			parts = append(parts, fmt.Sprintf("root file system %d%% used, read-only", f.Disk.UsedPercent))
+		case f.Disk.SameAs == "":
+			parts = append(parts, fmt.Sprintf("root file system %d%% used", f.Disk.UsedPercent))
 		}
-		parts = append(parts, root)
 	}
 	if f := c.Fact(diag.HopNodeReadiness, hop.StepProcess); f != nil && f.Unit != nil {
 		parts = append(parts, fmt.Sprintf("agent pid %d %s", f.Unit.PID, f.Unit.Sub))

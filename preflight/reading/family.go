@@ -6,14 +6,14 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
-// This file is about names that have IPv4 and IPv6 addresses. A probe dials them as the agent does, so the working
-// family hides a dead one: the delay is a warning, and a finding names a family that leads to another host.
+// This file is about names that have several addresses. A probe dials them as the agent does, so a working one hides a
+// dead one: that is a warning, and a finding names a family that leads to another host.
 
 // Six reports whether an address is IPv6; false for anything that is not an address.
 func Six(addr string) bool {
@@ -33,33 +33,70 @@ func Family(addr string) string {
 // the address was not looked up.
 func otherFamily(f *diag.Fact) string {
 	used := RemoteIP(f)
-	if f.DNS == nil || f.Request.Resolve != "" || used == "" {
-		return ""
-	}
-	i := slices.IndexFunc(f.DNS.Addresses, func(a string) bool { return Six(a) != Six(used) })
+	i := slices.IndexFunc(lookedUp(f), func(a string) bool { return Six(a) != Six(used) })
 	if i < 0 {
 		return ""
 	}
 	return f.DNS.Addresses[i]
 }
 
-// FamilyCounter returns a bare connection to the other address family, for a step that got an answer over its own.
-func FamilyCounter(s hop.Step, f *diag.Fact) (hop.Counter, bool) {
+// lookedUp returns the addresses of f's name; none if they were not looked up, or none was connected to.
+func lookedUp(f *diag.Fact) []string {
+	if f.DNS == nil || f.Request.Resolve != "" || RemoteIP(f) == "" {
+		return nil
+	}
+	return f.DNS.Addresses
+}
+
+// mostAddresses bounds how many further addresses of one family are dialled.
+const mostAddresses = 3
+
+// AddressCounters returns bare connections to what else the name of a step leads to: the other address family, and the
+// further addresses of the same one. The step got an answer over the address that it used.
+func AddressCounters(s hop.Step, f *diag.Fact) []hop.Counter {
 	if !s.BothFamilies || (f.Failure != diag.OK && Rung(f.Phase) <= Rung("tls")) {
-		return hop.Counter{}, false
+		return nil
 	}
-	other := otherFamily(f)
-	if other == "" {
-		return hop.Counter{}, false
-	}
-	_, port, err := net.SplitHostPort(f.TCP.Remote)
+	used := RemoteIP(f)
+	_, port, err := net.SplitHostPort(cmp.Or(f.TCP, &diag.TCPFacts{}).Remote)
 	if err != nil {
-		return hop.Counter{}, false
+		return nil
 	}
-	return hop.Counter{Name: CounterOtherFamily, From: f.Vantage, Request: diag.Request{
-		Op: diag.OpTCP, Target: net.JoinHostPort(f.DNS.Name, port), Resolve: other, View: f.Request.View,
-		TimeoutMS: hop.CounterTimeoutMS,
-	}}, true
+	var counters []hop.Counter
+	dial := func(name, address string) {
+		counters = append(counters, hop.Counter{Name: name, From: f.Vantage, Request: diag.Request{
+			Op: diag.OpTCP, Target: net.JoinHostPort(f.DNS.Name, port), Resolve: address, View: f.Request.View,
+			TimeoutMS: hop.CounterTimeoutMS,
+		}})
+	}
+	if other := otherFamily(f); other != "" {
+		dial(CounterOtherFamily, other)
+	}
+	n := 0
+	for _, a := range lookedUp(f) {
+		if Six(a) == Six(used) && a != used && n < mostAddresses {
+			n++
+			dial(otherAddress(n), a)
+		}
+	}
+	return counters
+}
+
+// otherAddress names the counter-probe of the n-th further address of the family that was used.
+func otherAddress(n int) string { return "other-address-" + strconv.Itoa(n) }
+
+// OtherAddresses returns the connections of a step to what else its name leads to, see AddressCounters.
+func OtherAddresses(c *hop.Case, id diag.HopID, step string) (all []*diag.Fact) {
+	names := [1 + mostAddresses]string{CounterOtherFamily}
+	for n := range mostAddresses {
+		names[1+n] = otherAddress(1 + n)
+	}
+	for _, name := range names {
+		if k := c.Counter(id, step, name); k != nil && k.Request.Op == diag.OpTCP {
+			all = append(all, k)
+		}
+	}
+	return all
 }
 
 // RefusesFamily reports whether a connection failed because of its far side or the path to it.
@@ -71,18 +108,22 @@ func RefusesFamily(k *diag.Fact) bool {
 	return false
 }
 
-// WarnedBefore reports whether an earlier hop saw the same of this name from the same vantage.
-func WarnedBefore(id diag.HopID, c *hop.Case, f *diag.Fact) bool {
-	for k := range c.All() {
-		base, is := strings.CutSuffix(k.ID, "~"+CounterOtherFamily)
-		e := c.FactByID(base)
-		if !is || e == nil || e.DNS == nil || !RefusesFamily(k) {
-			continue
+// WarnedBefore reports whether an earlier hop saw the same of this address of the name, from the same vantage.
+func WarnedBefore(id diag.HopID, c *hop.Case, f, dead *diag.Fact) bool {
+	for _, h := range c.Chain.List() {
+		if h.ID == id {
+			return false
 		}
-		at, _, _ := strings.Cut(base, "/")
-		if e.Vantage == f.Vantage && e.DNS.Name == f.DNS.Name &&
-			hop.Position(c.Chain.List(), diag.HopID(at)) < hop.Position(c.Chain.List(), id) {
-			return true
+		for i := range h.Steps {
+			e := c.Fact(h.ID, h.Steps[i].Name)
+			if e == nil || e.Vantage != f.Vantage || e.DNS == nil || e.DNS.Name != f.DNS.Name {
+				continue
+			}
+			if slices.ContainsFunc(OtherAddresses(c, h.ID, h.Steps[i].Name), func(k *diag.Fact) bool {
+				return RefusesFamily(k) && (k.Request.Resolve == dead.Request.Resolve || Six(k.Request.Resolve) != Six(RemoteIP(e)))
+			}) {
+				return true
+			}
 		}
 	}
 	return false
@@ -104,6 +145,8 @@ func FamilyCost(f *diag.Fact, dead string) string {
 	switch {
 	case won == nil:
 		return ""
+	case lost == nil && Six(dead) == Six(RemoteIP(f)):
+		return fmt.Sprintf(": connections are not delayed as long as %s is tried first", RemoteIP(f))
 	case lost == nil:
 		return fmt.Sprintf(": connections are not delayed as long as %s answers first", Family(RemoteIP(f)))
 	case won.AfterMS > 0:

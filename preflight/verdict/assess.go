@@ -87,7 +87,7 @@ func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
 	for i := range findings {
 		world.Settle(h, c, &findings[i])
 	}
-	findings = append(append(findings, world.Uncovered(h, c, findings)...), world.FamilyWarnings(h, c)...)
+	findings = append(append(findings, world.Uncovered(h, c, findings)...), world.AddressWarnings(h, c)...)
 	findings = append(findings, world.CachedReads(h, c, findings)...)
 	findings = append(findings, world.LossWarnings(h, c, findings)...)
 	return append(append(findings, reading.NameServerWarnings(h, c)...), world.LoadWarnings(h, c)...)

@@ -240,8 +240,8 @@ func (w *walker) runStep(walk context.Context, h *hop.Hop, s hop.Step, begun fun
 	} else {
 		repeating.finish(walk, ctx, &f)
 	}
-	if k, ok := reading.FamilyCounter(s, &f); ok {
-		repeating.ask(walk, ctx, []hop.Counter{k})
+	if others := reading.AddressCounters(s, &f); len(others) > 0 {
+		repeating.ask(walk, ctx, others)
 	}
 }
 

@@ -41,26 +41,26 @@ func OtherRoute(e *hop.Env, f *diag.Fact, pin, base, basePin, path string) []hop
 	return []hop.Counter{{Name: reading.CounterOtherRoute, From: f.Vantage, Request: req}}
 }
 
-// FamilyWarnings warns of an address family of a name that does not answer, at the first hop of the chain that measured
-// it from that vantage. A host without a route for a family does not use it, which is not a fault.
-func FamilyWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
+// AddressWarnings warns of an address of a name that does not answer beside one that does, at the first hop of the chain
+// that measured it from that vantage. A host without a route for a family does not use it, which is not a fault.
+func AddressWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
-		s := &h.Steps[i]
-		if !s.BothFamilies {
+		f := c.Fact(h.ID, h.Steps[i].Name)
+		if !h.Steps[i].BothFamilies || f == nil {
 			continue
 		}
-		f, k := c.Fact(h.ID, s.Name), c.Counter(h.ID, s.Name, reading.CounterOtherFamily)
-		if f == nil || k == nil || k.Request.Op != diag.OpTCP || !reading.RefusesFamily(k) || reading.WarnedBefore(h.ID, c,
-			f) ||
-			(reading.GotNoAnswer(k) && LossSeen(c, k.Vantage) != "") { // a single silence on a lossy path does not count
-			continue
+		for _, k := range reading.OtherAddresses(c, h.ID, h.Steps[i].Name) {
+			lossy := reading.GotNoAnswer(k) && LossSeen(c, k.Vantage) != "" // a single silence there does not count
+			if !reading.RefusesFamily(k) || lossy || reading.WarnedBefore(h.ID, c, f, k) {
+				continue
+			}
+			dead, alive := k.Request.Resolve, reading.RemoteIP(f)
+			w := reading.Warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s",
+				reading.Family(dead), dead, f.DNS.Name, reading.Saw(k), reading.Family(alive), alive, reading.FamilyCost(f, dead))
+			w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
+			out = append(out, w)
 		}
-		dead, alive := k.Request.Resolve, reading.RemoteIP(f)
-		w := reading.Warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s",
-			reading.Family(dead), dead, f.DNS.Name, reading.Saw(k), reading.Family(alive), alive, reading.FamilyCost(f, dead))
-		w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
-		out = append(out, w)
 	}
 	return out
 }
