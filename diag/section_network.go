@@ -222,6 +222,10 @@ type TLSFacts struct {
 	AcceptableCAs []string   `json:"acceptable_cas,omitempty"` // subject names; empty if the server lists none
 	CertSent      string     `json:"cert_sent,omitempty"`      // serial of the client certificate that was in fact sent
 	DurationMS    Millis     `json:"duration_ms,omitempty"`
+
+	// Misdated is the certificate whose dates failed the verification: the server's own, a CA between it and the root, or
+	// the root in the bundle. Absent for any other failure.
+	Misdated *CertInfo `json:"misdated,omitempty"`
 }
 
 // Words returns the handshake, the server's chain, and its request for a client certificate.
@@ -235,6 +239,10 @@ func (t *TLSFacts) Words() []Line {
 	for _, c := range t.Chain {
 		lines = append(lines, line("  cert", c.Subject, pair("issued by ", c.Issuer), pair("serial ", c.Serial),
 			c.until()))
+	}
+	if c := t.Misdated; c != nil {
+		lines = append(lines, line("  dates of", c.Subject, pair("serial ", c.Serial),
+			"from "+c.NotBefore.UTC().Format(TimeLayout), c.until()))
 	}
 	if t.CertRequested != nil {
 		asked := "client certificate not asked for"

@@ -172,7 +172,19 @@ func invalid(l *diag.CertInfo, f *diag.Fact) string {
 	case !f.At.IsZero() && f.At.Before(l.NotBefore.Time):
 		return "it begins at " + day(l.NotBefore) + ", by the clock that looked"
 	}
+	if f.TLS == nil || f.TLS.Misdated == nil {
+		return ""
+	}
+	if m := f.TLS.Misdated; m.Fingerprint != l.Fingerprint && presents(f.TLS, m) {
+		return fmt.Sprintf("%s, which signed it and is presented with it, is valid from %s to %s", CommonName(m.Subject),
+			day(m.NotBefore), day(m.NotAfter))
+	}
 	return ""
+}
+
+// presents reports whether a certificate is one of those that the server sent.
+func presents(t *diag.TLSFacts, cert *diag.CertInfo) bool {
+	return slices.ContainsFunc(t.Chain, func(c diag.CertInfo) bool { return c.Fingerprint == cert.Fingerprint })
 }
 
 func (s *inputs) bundleLink() Link { return s.judgedBy(s.api, s.bundle, s.serverCause) }
@@ -189,6 +201,10 @@ func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Cause) Link {
 		return fail(moved(), "%s: %s", b.path, b.why.Failure).by(b.why)
 	case l == nil:
 		return unknown("the node saw no certificate%s", because(f))
+	case f.TLS.TrustSource == b.path && f.TLS.Misdated != nil && !presents(f.TLS, f.TLS.Misdated):
+		root := f.TLS.Misdated
+		return fail(moved(), "%s in %s is valid from %s to %s", CommonName(root.Subject), b.path, day(root.NotBefore),
+			day(root.NotAfter)).by(f)
 	case f.TLS.TrustSource == b.path && f.TLS.Verified, f.TLS.TrustSource == b.path && dates(f.Failure):
 		return pass("%s is in %s", CommonName(l.Issuer), b.path).by(f)
 	case f.TLS.TrustSource == b.path && f.Failure == diag.TLSNameMismatch:

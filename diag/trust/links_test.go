@@ -58,7 +58,12 @@ func TestBundleLinks(t *testing.T) {
 	broken := diag.Fact{ID: factBundle, Failure: diag.FileUnparseable, Request: diag.Request{Cert: nodeBundle}}
 	gone := diag.Fact{ID: factBundle, Failure: diag.FileMissing, Request: diag.Request{Cert: nodeBundle}}
 	lost := diag.Fact{ID: factIdentity, Failure: diag.FileMissing}
+	old := handshake(factNodeAPI, fpA, nodeBundle, diag.TLSExpired)
+	old.TLS.Misdated = &diag.CertInfo{Subject: "CN=old root", Fingerprint: fpB,
+		NotAfter: diag.At(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))}
 	linksAre(t, (*inputs).bundleLink, map[string]linkRow{
+		"its root has ended": {[]diag.Fact{old, file(fpB)}, nil, Fail, CauseEdge,
+			"old root in " + nodeBundle + " is valid from"},
 		"nothing": {nil, nil, Unknown, "", "saw no certificate"},
 		"verified": {[]diag.Fact{handshake(factNodeAPI, fpA, nodeBundle, ""), file(fpB)}, nil, Pass, "",
 			"ca is in"},

@@ -440,6 +440,20 @@ func TestInvalidLeaves(t *testing.T) {
 	if got := invalid(l, named); !strings.Contains(got, "not for a") {
 		t.Errorf("another name: %q", got)
 	}
+	l.Fingerprint = fpA
+	ca := diag.CertInfo{Subject: "CN=issuing", Fingerprint: fpB, NotAfter: diag.At(from)}
+	for name, tc := range map[string]struct {
+		chain []diag.CertInfo
+		want  string
+	}{
+		"a CA that is presented": {[]diag.CertInfo{*l, ca}, "issuing, which signed it and is presented with it"},
+		"a root of the bundle":   {[]diag.CertInfo{*l}, ""},
+	} {
+		f := &diag.Fact{Failure: diag.TLSExpired, TLS: &diag.TLSFacts{Chain: tc.chain, Misdated: &ca}}
+		if got := invalid(l, f); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
 }
 
 // TestRefusals: which answers are the peer's refusal of the certificate.

@@ -864,6 +864,7 @@ var fieldRows = [...]field{
 	{"method", "Request", "default GET"},
 	{"mig_instances", "GPUDevice", "how many instances MIG has divided the GPU into"},
 	{"minor", "Classification", "for a walk: the reason that holds is P2 and nothing that was measured fails, though not everything may have been measured"},
+	{"misdated", "TLSFacts", "the certificate whose dates failed the verification: the server's own, a CA between it and the root, or the root in the bundle. Absent for any other failure"},
 	{"missing", "RecordFacts", "sequence numbers of the ring's last round that are in no slot"},
 	{"missing", "VantageInfo", "why it could not be had"},
 	{"mod_time", "FileFacts", "when the file was changed last"},

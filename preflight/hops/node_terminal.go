@@ -162,6 +162,7 @@ func streamFails(c *hop.Case, f *diag.Fact) (out diag.Finding) {
 		}
 	case reading.Distrusts(f) && !world.Misdirected(c, f):
 		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s: %s%s", reading.Distrust(f), reading.Saw(f), world.Presented(f))
+		world.AddShown(c, f, "trust.terminal_server", &out)
 	case reading.InPhase(f, "dns", "tcp", "tls") || world.Misdirected(c, f) || reading.Status(f) >= 500 ||
 		f.Failure == diag.HTTPTimeout ||
 		f.Failure == diag.HTTPNotHTTP ||

@@ -75,6 +75,7 @@ func judgeRuntimeAPI(c *hop.Case) []diag.Finding {
 		return []diag.Finding{reading.Throttled(f, "this node")}
 	case reading.Distrusts(f) && !world.Misdirected(c, f):
 		out := reading.Fail(diag.SigAPITLSFailed, f, "%s: %s%s", reading.Distrust(f), reading.Saw(f), world.Presented(f))
+		world.AddShown(c, f, "trust.node_api_server", &out)
 		if reading.InPhase(f, "trust") && world.OnlyAgentSees(c, f) {
 			out.Side = diag.SideAgent
 			world.Claim(c, &out, world.ClaimAgentMounts)

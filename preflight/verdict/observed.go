@@ -72,6 +72,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigNodeStreamMTLS}, wrongDates, "cert.leaf", certDates},
 	{signals{diag.SigNodeStreamMTLS}, certRefused, "tls.acceptable_cas", unlistedIssuer},
 	{tlsSignals, servedDates, "tls.chain", serverDates},
+	{tlsSignals, servedDates, "tls.misdated", signerDates},
 	{signals{diag.SigEdgeRateLimited}, nil, "http.status", limited},
 
 	{signals{diag.SigControlPlaneUnreachable}, words{diag.HTTPEdgePage}, "http.status", edgeGaveUp},

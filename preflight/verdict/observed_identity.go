@@ -25,12 +25,21 @@ func certDates(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return id, datesWrong(c, id, &id.Cert.Leaf)
 }
 
-// serverDates holds if the certificate that the far side of f presented has wrong dates.
+// serverDates holds if the certificate that the far side of f presented as its own has wrong dates.
 func serverDates(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
-	if f.TLS == nil || len(f.TLS.Chain) == 0 {
+	if !reading.OwnDates(f) {
 		return nil, ""
 	}
-	return f, datesWrong(c, f, &f.TLS.Chain[0])
+	return f, datesWrong(c, f, reading.ServedLeaf(f))
+}
+
+// signerDates holds if a CA above the far side's certificate has wrong dates.
+func signerDates(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
+	cert, _ := reading.Misdated(f)
+	if cert == nil || reading.OwnDates(f) {
+		return nil, ""
+	}
+	return f, datesWrong(c, f, cert)
 }
 
 // datesWrong describes how a certificate's dates exclude the present, by the clock where f was measured and by another

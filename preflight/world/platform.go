@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
@@ -165,16 +164,6 @@ func behindListener(f *diag.Fact) diag.Side {
 		return diag.SidePlatform
 	}
 	return ""
-}
-
-// Presented describes the server's certificate.
-func Presented(f *diag.Fact) string {
-	if f.TLS == nil || len(f.TLS.Chain) == 0 {
-		return ""
-	}
-	leaf := f.TLS.Chain[0]
-	return fmt.Sprintf("; presented: %s by %s, valid until %s", leaf.Subject, leaf.Issuer,
-		leaf.NotAfter.Format(time.DateOnly))
 }
 
 // NodeUnmeasured returns why nothing of the node was measured, "" if something was, or if only other things were asked

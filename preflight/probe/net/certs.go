@@ -75,12 +75,20 @@ func readClientCert(req diag.Request) (*tls.Certificate, error) {
 	return nil, fmt.Errorf("%s: %w: %w", req.Key, measure.ErrUnparseable, err)
 }
 
-// verifyChain verifies a server's chain and name at now, and returns the failure. It reports dates before the chain,
-// and the chain before the name: the library calls a certificate that is not yet valid expired, and its owner can renew
-// an expired certificate whatever else is wrong.
-func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, now time.Time) (diag.Failure, error) {
+// verified is the result of a verification: the failure with its cause, and the certificate whose dates are the cause;
+// nil for any other.
+type verified struct {
+	word     diag.Failure
+	err      error
+	misdated *x509.Certificate
+}
+
+// verifyChain verifies a server's chain and name at now. It reports dates before the chain, and the chain before the
+// name: the library calls a certificate that is not yet valid expired, and its owner can renew an expired certificate
+// whatever else is wrong.
+func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, now time.Time) verified {
 	if len(chain) == 0 {
-		return diag.TLSProtocol, errors.New("the server sent no certificate")
+		return verified{word: diag.TLSProtocol, err: errors.New("the server sent no certificate")}
 	}
 	leaf := chain[0]
 	opts := x509.VerifyOptions{Roots: roots, CurrentTime: now, Intermediates: x509.NewCertPool()}
@@ -91,19 +99,27 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, n
 	nameErr := leaf.VerifyHostname(name)
 	if err == nil {
 		if nameErr != nil {
-			return diag.TLSNameMismatch, nameErr
+			return verified{word: diag.TLSNameMismatch, err: nameErr}
 		}
-		return diag.OK, nil
+		return verified{}
 	}
 	if nameErr != nil {
 		err = fmt.Errorf("%w; and %w", err, nameErr)
 	}
+	// Verify stops at the first error; the leaf's dates matter nevertheless.
+	dated := leaf
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil {
-		return dateWord(invalid.Cert, now, diag.TLSUnknownCA), err
+		dated = invalid.Cert
 	}
-	// Verify stops at the first error; the leaf's dates matter nevertheless.
-	return dateWord(leaf, now, diag.TLSUnknownCA), err
+	out := verified{word: dateWord(dated, now, diag.TLSUnknownCA), err: err}
+	if out.word != diag.TLSUnknownCA {
+		out.misdated = dated
+		if dated != leaf {
+			out.err = fmt.Errorf("%s: %w", measure.CertInfo(dated).Subject, err)
+		}
+	}
+	return out
 }
 
 // dateWord returns the failure for a certificate that is not valid at now, else other.

@@ -90,8 +90,12 @@ func (h *handshake) config(trust trust, pair *tls.Certificate, look bool) *tls.C
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			h.facts.Version = tls.VersionName(cs.Version)
 			h.facts.Chain = measure.CertInfos(cs.PeerCertificates, measure.MaxRoots)
-			h.word, h.err = verifyChain(cs.PeerCertificates, trust.roots, h.facts.ServerName, time.Now())
+			v := verifyChain(cs.PeerCertificates, trust.roots, h.facts.ServerName, time.Now())
+			h.word, h.err = v.word, v.err
 			h.facts.Verified = h.err == nil
+			if v.misdated != nil {
+				h.facts.Misdated = new(measure.CertInfo(v.misdated))
+			}
 			if h.err != nil && !look {
 				return errUnverified
 			}

@@ -58,13 +58,35 @@ type Authority struct {
 // NewAuthority makes a CA with this common name.
 func NewAuthority(t *testing.T, name string) Authority {
 	t.Helper()
+	return newAuthority(t, name, time.Now().Add(time.Hour), nil)
+}
+
+// NewAuthorityUntil is NewAuthority with another end.
+func NewAuthorityUntil(t *testing.T, name string, notAfter time.Time) Authority {
+	t.Helper()
+	return newAuthority(t, name, notAfter, nil)
+}
+
+// Intermediate makes a CA that a signs. Its leaves present it with themselves.
+func (a Authority) Intermediate(t *testing.T, name string, notAfter time.Time) Authority {
+	t.Helper()
+	return newAuthority(t, name, notAfter, &a)
+}
+
+// newAuthority makes a CA that by signs; nil: it signs itself.
+func newAuthority(t *testing.T, name string, notAfter time.Time, by *Authority) Authority {
+	t.Helper()
 	key := NewKey(t)
 	tmpl := &x509.Certificate{
 		SerialNumber: serial(t), Subject: pkix.Name{CommonName: name, Organization: []string{"GPUaaS test"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: notAfter.Add(-2 * time.Hour), NotAfter: notAfter,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	signer, signs := tmpl, key
+	if by != nil {
+		signer, signs = by.cert, by.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, signer, key.Public(), signs)
 	if err != nil {
 		t.Fatal(err)
 	}
