@@ -73,11 +73,11 @@ func TestLeafOfOneNode(t *testing.T) {
 		"three certificates":       {&leafCert, "77", "sha256 11..., and the node gets 99...", "PKI, edge profile"},
 		"the operator has the same, and the platform another": {&other, "11",
 			"the operator gets the same one, and the platform states another one, sha256 11...", "PKI, edge profile"},
-		"the operator has the same": {&other, "", "the operator gets the same one", "PKI, edge profile"},
+		"the operator has the same": {&other, "", "presented: CN=node-api by CN=proxy", "PKI, edge profile"},
 		"the platform alone has another": {nil, "11",
 			"the platform states another one, sha256 11..., and the node gets 99..., so something else may end",
 			"PKI, edge profile"},
-		"the platform alone has the same": {nil, "99", "it is the one that the platform states", "PKI, edge profile"},
+		"the platform alone has the same": {nil, "99", "presented: CN=node-api by CN=proxy", "PKI, edge profile"},
 	} {
 		control := failWith(diag.TCPTimeout, "tcp")
 		if tc.operator != nil {

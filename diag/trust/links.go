@@ -203,8 +203,8 @@ func (s *inputs) judgedBy(f *diag.Fact, b roots, moved func() Cause) Link {
 		return unknown("the node saw no certificate%s", because(f))
 	case f.TLS.TrustSource == b.path && f.TLS.Misdated != nil && !presents(f.TLS, f.TLS.Misdated):
 		root := f.TLS.Misdated
-		return fail(moved(), "%s in %s is valid from %s to %s", CommonName(root.Subject), b.path, day(root.NotBefore),
-			day(root.NotAfter)).by(f)
+		return fail(cmp.Or(moved(), CauseBundle), "%s in %s is valid from %s to %s", CommonName(root.Subject), b.path,
+			day(root.NotBefore), day(root.NotAfter)).by(f)
 	case f.TLS.TrustSource == b.path && f.TLS.Verified, f.TLS.TrustSource == b.path && dates(f.Failure):
 		return pass("%s is in %s", CommonName(l.Issuer), b.path).by(f)
 	case f.TLS.TrustSource == b.path && f.Failure == diag.TLSNameMismatch:

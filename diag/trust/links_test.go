@@ -62,7 +62,7 @@ func TestBundleLinks(t *testing.T) {
 	old.TLS.Misdated = &diag.CertInfo{Subject: "CN=old root", Fingerprint: fpB,
 		NotAfter: diag.At(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))}
 	linksAre(t, (*inputs).bundleLink, map[string]linkRow{
-		"its root has ended": {[]diag.Fact{old, file(fpB)}, nil, Fail, CauseEdge,
+		"its root has ended": {[]diag.Fact{old, file(fpB)}, nil, Fail, CauseBundle,
 			"old root in " + nodeBundle + " is valid from"},
 		"nothing": {nil, nil, Unknown, "", "saw no certificate"},
 		"verified": {[]diag.Fact{handshake(factNodeAPI, fpA, nodeBundle, ""), file(fpB)}, nil, Pass, "",
