@@ -58,8 +58,8 @@ type SideOwners struct {
 
 // RepairProof is the part of the chain that must pass after a repair.
 type RepairProof struct {
-	Hops       []HopID
-	Allocation bool // the walk needs an allocation
+	Hops       []HopID // none: the whole chain
+	Allocation bool    // the walk needs an allocation
 }
 
 // Command returns the template, for FillCommand, of the command that walks that part.
@@ -68,11 +68,14 @@ func (p RepairProof) Command() string {
 	for i, h := range p.Hops {
 		hops[i] = string(h)
 	}
-	only := "--only " + strings.Join(hops, ",")
+	words := []string{"{preflight}"}
 	if p.Allocation {
-		return "{preflight} --allocation-id {allocation_id} " + only
+		words = append(words, "--allocation-id {allocation_id}")
 	}
-	return "{preflight} " + only
+	if len(hops) > 0 {
+		words = append(words, "--only "+strings.Join(hops, ","))
+	}
+	return strings.Join(words, " ")
 }
 
 // Runbook returns where the signal is explained: a command of this tool, or, if base is a URL, its page there. A page

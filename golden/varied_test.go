@@ -93,6 +93,9 @@ func (v *varied) section(name string, all []variation) string {
 		for _, problem := range problemsOf(&r, again, name, one.unmeasured) {
 			v.t.Errorf("%s, %s %s: %s", v.path, name, one.name, problem)
 		}
+		if why := staysRed(v.t, again); why != "" {
+			v.t.Errorf("%s, %s %s: %s", v.path, name, one.name, why)
+		}
 		v.add(digest, name, one.name, again)
 		text := changed(v.own, inShort(again))
 		if text == "" {

@@ -17,6 +17,8 @@ func terminalPublicRoute() hop.Hop {
 	id := diag.HopTerminalPublicRoute
 	return hop.Hop{
 		ID: id, Behind: hop.PlatformReads(), Budget: 7 * time.Second,
+		// one edge in front of both, which is not reached at all
+		Reads:    []diag.HopID{diag.HopControlPlaneAccess},
 		NotGiven: hop.NoTerminalBase,
 		Silence: &hop.Silence{Signal: diag.SigPublicRouteMissing, Side: "",
 			Request: "the request to the public terminal route"},

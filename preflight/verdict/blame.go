@@ -22,16 +22,22 @@ type root struct {
 // Decide returns the verdict on the judged hops, and the classification of all evidence. The blame is the first fault
 // in chain order, and decides whom to call and what to do; see classify for the reason.
 func Decide(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, *diag.Classification) {
+	v, k, advise := decided(chain, hops, c)
+	advise(&v, k.Reason)
+	follow(&v, &k)
+	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
+	return v, &k
+}
+
+// decided returns the verdict and the classification, and the advice that the verdict does not have yet.
+func decided(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, diag.Classification, advice) {
 	v, advise := blameFor(chain, hops, c)
 	k := reconciled(&v, evidenceOf(c, hops, &v))
 	if addUnfoundReason(c, hops, &v, &k) {
 		v, advise = blameFor(chain, hops, c)
 		k = reconciled(&v, evidenceOf(c, hops, &v))
 	}
-	advise(&v, k.Reason)
-	follow(&v, &k)
-	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
-	return v, &k
+	return v, k, advise
 }
 
 // advice adds the steps to a verdict. It needs the reason, which may rule steps out.
@@ -253,27 +259,6 @@ func toBlame(chain []hop.Hop, hops []diag.HopResult, r root, c *hop.Case) diag.B
 	}
 	support(chain, hops, &r, c, &b)
 	return b
-}
-
-// verifies returns the walk that proves the repair of a root: the hops of its signal, and every hop that the blame
-// rests on. With fewer it could pass while the fault is still there.
-func verifies(p diag.RepairProof, r root, v *diag.Verdict, c *hop.Case) diag.RepairProof {
-	ids := append(slices.Clone(p.Hops), r.hop.ID)
-	for _, fact := range r.finding.Evidence {
-		ids = append(ids, hop.OfFact(fact))
-	}
-	if v.Proof != nil {
-		ids = append(ids, hop.OfFact(v.Proof.Failing), hop.OfFact(v.Proof.Passing))
-	}
-	if v.Observation != nil {
-		ids = append(ids, hop.OfFact(v.Observation.Fact))
-	}
-	chain := c.Chain.List()
-	inChainOrder(chain, ids)
-	p.Hops = slices.Compact(ids)
-	p.Allocation = c.Subject.AllocationID != "" && slices.ContainsFunc(hop.WithNeeds(chain, p.Hops, true),
-		func(id diag.HopID) bool { return c.Hop(id).Allocation })
-	return p
 }
 
 // fillFromTables adds the steps, the proof of repair and the runbook of the blame's signal, with this node's values.
