@@ -3,7 +3,6 @@ package reading
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -69,66 +68,6 @@ func culprit(f *diag.Fact) string {
 		}
 	}
 	return ""
-}
-
-// Saw describes what a fact measured: the failure, its details, and how long it took.
-func Saw(f *diag.Fact) string {
-	if f == nil {
-		return "not measured"
-	}
-	text := "passed"
-	switch {
-	case f.Failure == diag.OK && f.HTTP != nil:
-		text = "HTTP " + strconv.Itoa(f.HTTP.Status)
-		if f.HTTP.Location != "" {
-			text += " to " + f.HTTP.Location
-		}
-	case f.Failure != diag.OK && f.Phase != "" && f.Phase != "format": // the failure has that word
-		text = string(f.Failure) + " in " + f.Phase
-	case f.Failure != diag.OK:
-		text = string(f.Failure)
-	}
-	var more []string
-	if f.Failure != diag.OK && f.HTTP != nil && f.HTTP.Status != 0 {
-		more = append(more, "HTTP "+strconv.Itoa(f.HTTP.Status))
-		if f.HTTP.Location != "" {
-			more = append(more, "to "+f.HTTP.Location)
-		}
-		if f.HTTP.ErrorCode != "" {
-			more = append(more, f.HTTP.ErrorCode)
-		}
-	}
-	if f.Errno != "" {
-		more = append(more, f.Errno)
-	}
-	if f.Failure == diag.TLSALPN {
-		more = append(more, "it does not take HTTP/1.1, which was offered by ALPN")
-	}
-	if f.Failure == diag.TLSProtocol && f.Detail != "" { // which alert it was
-		more = append(more, OneLine(f.Detail))
-	}
-	if f.DNS != nil && f.Phase == "dns" && f.DNS.Server != "" {
-		more = append(more, "asked "+f.DNS.Server)
-	}
-	if own := resolverWords(f); own != "" {
-		more = append(more, own)
-	}
-	if f.DNS != nil && f.Phase == "dns" && f.DNS.Truncated {
-		more = append(more, "its answer over UDP is truncated, and the query over TCP failed")
-	}
-	if differ := nameServersDiffer(f.DNS); differ != "" && f.Failure != diag.OK && InPhase(f, "dns", "tcp", "tls") {
-		more = append(more, "its name servers do not agree: "+differ)
-	}
-	if f.TCP != nil && f.Phase == "tcp" {
-		more = append(more, dialled(f)...)
-		if f.TCP.ProhibitedBy != "" {
-			more = append(more, f.TCP.ProhibitedBy+" answers that it is administratively prohibited (ICMPv6)")
-		}
-	}
-	if len(more) > 0 {
-		text += " (" + strings.Join(more, ", ") + ")"
-	}
-	return text + " after " + strconv.FormatInt(int64(f.DurationMS), 10) + " ms"
 }
 
 // Throttled is the finding for a node's probe that a rate limiter refused. It says nothing about the node's identity.
