@@ -14,35 +14,63 @@ import (
 // profileMismatch returns why the facts by SSH are not about the walk's node, or not about its agent's real paths; ""
 // if they are. whole: another machine answered, so none of its facts is about this node.
 func profileMismatch(c *hop.Case) (why string, whole bool) {
-	env, id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
-	if env.Passed() && env.Env != nil && id != nil && id.Cert != nil && c.Subject.NodeID != "" {
-		if name := env.Env.Values["GPUAAS_NODE_ID"]; name != "" && !SameNode(c, name) && boundTo(id.Cert, name) {
-			return fmt.Sprintf("%s is %s, by its agent's settings and by its certificate", c.Subject.NodeHost, name), true
-		}
+	if name := otherNode(c); name != "" {
+		return fmt.Sprintf("%s is %s, by its agent's settings and by its certificate", c.Subject.NodeHost, name), true
 	}
 	if !ContactFresh(c) {
 		return "", false
 	}
-	unit, reach := c.Fact(diag.HopNodeReadiness, hop.StepProcess), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-	noUnit := unit != nil && unit.Failure == diag.UnitMissing
-	// An agent that works has its files elsewhere; for any other, they may be hidden by its mounts.
-	noFiles := id != nil && id.Failure == diag.FileMissing && (AgentAnswered(c) != "" || !OnlyAgentSees(c, id)) &&
-		(reach == nil || reach.Failure == diag.FileMissing || reading.InPhase(reach, "env"))
-	if !noUnit && !noFiles {
+	unit, id, bundle := missingUnit(c), missingCert(c), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if unit == nil && id == nil {
 		return "", false
 	}
 	reports := "while the agent of " + c.Subject.NodeID + " reports to the platform"
 	switch {
-	case noUnit && noFiles:
+	case unit != nil && id != nil:
 		return fmt.Sprintf("%s has neither the unit %s nor %s, %s", c.Subject.NodeHost, unit.Request.Target, id.Request.Cert,
 			reports), true
-	case noUnit:
+	case unit != nil:
 		return fmt.Sprintf("%s has no unit %s, %s", c.Subject.NodeHost, unit.Request.Target, reports), false
-	case noFiles && reach != nil && reach.Failure == diag.FileMissing:
-		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, reach.Request.CABundle,
+	case id != nil && bundle != nil && bundle.Failure == diag.FileMissing:
+		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, bundle.Request.CABundle,
 			reports), false
 	}
 	return "", false
+}
+
+// otherNode returns the node that answered the login in the place of the walk's, by its agent's settings and by its
+// certificate; "" if none did.
+func otherNode(c *hop.Case) string {
+	env, id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	if !env.Passed() || env.Env == nil || id == nil || id.Cert == nil || c.Subject.NodeID == "" {
+		return ""
+	}
+	name := env.Env.Values["GPUAAS_NODE_ID"]
+	if name == "" || SameNode(c, name) || !boundTo(id.Cert, name) {
+		return ""
+	}
+	return name
+}
+
+// missingUnit returns the fact that the agent's unit does not exist, nil if it may.
+func missingUnit(c *hop.Case) *diag.Fact {
+	if unit := c.Fact(diag.HopNodeReadiness, hop.StepProcess); unit != nil && unit.Failure == diag.UnitMissing {
+		return unit
+	}
+	return nil
+}
+
+// missingCert returns the fact that the agent's certificate is not where the profile has it, nil if it may be. An agent
+// that works has its files elsewhere; for any other, they may be hidden by its mounts.
+func missingCert(c *hop.Case) *diag.Fact {
+	id, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if id == nil || id.Failure != diag.FileMissing || (AgentAnswered(c) == "" && OnlyAgentSees(c, id)) {
+		return nil
+	}
+	if reach != nil && reach.Failure != diag.FileMissing && !reading.InPhase(reach, "env") {
+		return nil // it uses the bundle beside it
+	}
+	return id
 }
 
 // boundTo reports whether a certificate is that of the node with this name, and not of the walk's node.

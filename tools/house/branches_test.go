@@ -15,8 +15,8 @@ const mostBranches = 15
 // overgrown are the functions that have more, with their number: it may shrink, and no name is added.
 var overgrown = map[string]int{
 	"hops.judgeTaskWait": 49, "hops.judgeIdentity": 31, "hops.judgeWorkload": 29,
-	"hops.streamFails": 28, "hops.judgeControlPlane": 28, "hops.judgeRestarts": 25, "world.profileMismatch": 24,
-	"world.nodeEvidence": 24, "hops.judgeOpenTask": 24, "hops.judgeShell": 23, "walk.runStep": 22,
+	"hops.streamFails": 28, "hops.judgeControlPlane": 28, "hops.judgeRestarts": 25,
+	"hops.judgeOpenTask": 24, "hops.judgeShell": 23, "walk.runStep": 22,
 	"verdict.lackAt": 22, "hops.judgeAllocation": 22, "hops.judgeHeartbeat": 21, "verdict.inWords": 20,
 	"hops.judgePublicRoute": 20, "hops.judgeRuntimeAPI": 18, "hops.judgeNodeTerminal": 18,
 	"world.endOfPlatform": 17, "hops.judgeProfileDrift": 17, "world.lossIn": 16, "world.StreamCut": 16,
