@@ -73,8 +73,8 @@ func FellSilent(c *hop.Case) bool {
 	return reading.PongCame(f) && !f.WS.PingLost && !f.Passed() && f.WS.Ended == "" && f.WS.FrameCode == ""
 }
 
-// gatewayEnds are the reasons of a gateway that ended a session by itself.
-var gatewayEnds = map[string]bool{"gateway_shutdown": true, "gateway_restarted": true}
+// gatewayEnds reports whether a word is the reason of a gateway that ended a session by itself.
+func gatewayEnds(word string) bool { return word == "gateway_shutdown" || word == "gateway_restarted" }
 
 // CutVerdict is where the stream of an accepted session ended or fell silent, by the evidence of both ends.
 type CutVerdict struct {
@@ -116,65 +116,103 @@ func CutBefore(c *hop.Case) bool { return StreamCut(c).Before() }
 // row about both sides.
 func StreamCut(c *hop.Case) CutVerdict {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
-	if !SessionAccepted(c) || f.Passed() || Decided(c) != "" {
+	if !SessionAccepted(c) || f.Passed() || Decided(c) != "" || f.Failure == diag.Cancelled {
 		return CutVerdict{}
 	}
-	if f.Failure == diag.Cancelled {
-		return CutVerdict{}
-	}
-	w, reason := f.WS, SessionField(c, "session.close_reason")
-	switch {
-	case StoppedOpening(w), reason == agentStopping:
-		return CutVerdict{At: cutByAgent, Direct: true,
-			Text: "the agent was stopping, and ended the session: " + stopText(w)}
-	case BrowserNeverReachedGateway(c), diag.ShellCode(w.FrameCode), diag.ShellCode(w.CloseReason), w.ExitCode != nil:
-		return CutVerdict{}
-	case w.FrameCode == nodeLeft, w.CloseReason == nodeLeft, reason == nodeLeft:
-		return cutAtNode(c, f)
-	case gatewayEnds[w.FrameCode], gatewayEnds[w.CloseReason], gatewayEnds[reason]:
-		return CutVerdict{At: cutByGateway, Direct: true, Text: fmt.Sprintf("the gateway itself ended the session (%s) %s",
-			cmp.Or(w.FrameCode, w.CloseReason, reason), afterMS(w))}
-	case lostReady(c):
-		return CutVerdict{At: cutBack, Direct: true,
-			Text: "the agent reports the terminal open, but its ready frame never reached the " +
-				"gateway over the connected stream: data from the node is lost on the path" + nodeSilent(c)}
-	case w.PingLost && w.Ended == "":
-		return silentFront(c, w)
-	case w.FrameCode != "", w.CloseReason == StreamLate, reason == ShellExit, diag.ShellCode(reason):
-		return CutVerdict{} // a side reported why
-	case w.Ended != "", w.CloseCode != 0:
-		return cutOff(c, f, reason)
-	case w.PingMS > 0 && ShellReady(c) && SessionField(c, "session.node_answers") == "no":
-		return CutVerdict{At: cutBack, Direct: true, Text: fmt.Sprintf("the terminal fell silent, and only the node does "+
-			"not answer: the gateway answers a ping after %d ms, and got no answer to its own from the node", w.PingMS)}
+	e := ending{c: c, f: f, ws: f.WS, reason: SessionField(c, "session.close_reason")}
+	for _, row := range cuts {
+		if row.of(e) {
+			return row.cut(e)
+		}
 	}
 	return CutVerdict{}
 }
 
+// ending is how an accepted session ended: as the browser saw it, and by the gateway's reason.
+type ending struct {
+	c      *hop.Case
+	f      *diag.Fact
+	ws     *diag.WSFacts
+	reason string
+}
+
+// says reports whether the end of the browser's stream or the gateway's row has a word.
+func (e ending) says(is func(word string) bool) bool {
+	return is(e.ws.FrameCode) || is(e.ws.CloseReason) || is(e.reason)
+}
+
+// cuts are the ends of a session and where each was cut, the surest first.
+var cuts = [...]struct {
+	of  func(e ending) bool
+	cut func(e ending) CutVerdict
+}{
+	{func(e ending) bool { return StoppedOpening(e.ws) || e.reason == agentStopping }, func(e ending) CutVerdict {
+		return CutVerdict{At: cutByAgent, Direct: true,
+			Text: "the agent was stopping, and ended the session: " + stopText(e.ws)}
+	}},
+	{shellSpoke, uncut},
+	{func(e ending) bool { return e.says(func(word string) bool { return word == nodeLeft }) }, cutAtNode},
+	{func(e ending) bool { return e.says(gatewayEnds) }, func(e ending) CutVerdict {
+		return CutVerdict{At: cutByGateway, Direct: true, Text: fmt.Sprintf("the gateway itself ended the session (%s) %s",
+			cmp.Or(e.ws.FrameCode, e.ws.CloseReason, e.reason), afterMS(e.ws))}
+	}},
+	{func(e ending) bool { return lostReady(e.c) }, func(e ending) CutVerdict {
+		return CutVerdict{At: cutBack, Direct: true,
+			Text: "the agent reports the terminal open, but its ready frame never reached the " +
+				"gateway over the connected stream: data from the node is lost on the path" + nodeSilent(e.c)}
+	}},
+	{func(e ending) bool { return e.ws.PingLost && e.ws.Ended == "" }, silentFront},
+	{sideSpoke, uncut},
+	{func(e ending) bool { return e.ws.Ended != "" || e.ws.CloseCode != 0 }, cutOff},
+	{onlyNodeSilent, func(e ending) CutVerdict {
+		return CutVerdict{At: cutBack, Direct: true, Text: fmt.Sprintf("the terminal fell silent, and only the node does "+
+			"not answer: the gateway answers a ping after %d ms, and got no answer to its own from the node", e.ws.PingMS)}
+	}},
+}
+
+func uncut(ending) CutVerdict { return CutVerdict{} }
+
+// shellSpoke reports whether the session has an end of its own, or never began at the gateway.
+func shellSpoke(e ending) bool {
+	return BrowserNeverReachedGateway(e.c) || diag.ShellCode(e.ws.FrameCode) || diag.ShellCode(e.ws.CloseReason) ||
+		e.ws.ExitCode != nil
+}
+
+// sideSpoke reports whether a side of the session gave another reason for its end.
+func sideSpoke(e ending) bool {
+	return e.ws.FrameCode != "" || e.ws.CloseReason == StreamLate || e.reason == ShellExit || diag.ShellCode(e.reason)
+}
+
+// onlyNodeSilent reports whether the gateway answers a ping over the session, and the node does not answer the
+// gateway's.
+func onlyNodeSilent(e ending) bool {
+	return e.ws.PingMS > 0 && ShellReady(e.c) && SessionField(e.c, "session.node_answers") == "no"
+}
+
 // cutOff locates the cut of a session that its far side ended without a known reason.
-func cutOff(c *hop.Case, f *diag.Fact, reason string) CutVerdict {
-	w, row := f.WS, c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)
-	what := endOf(w)
+func cutOff(e ending) CutVerdict {
+	row, what := e.c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow), endOf(e.ws)
 	switch {
 	case reading.Status(row) != 200:
 		return CutVerdict{At: cutSomewhere, Text: what +
 			"; the session's row, which has the side that ended it, could not be read"}
 	case reading.Unasked(row, "session.close_reason"):
 		return CutVerdict{At: cutSomewhere, Text: what + "; this platform does not report who ends a session"}
-	case reason == BrowserLeft:
-		return CutVerdict{At: CutFront, Direct: true, Text: what + browserAsSeen(c)}
-	case reason == "":
+	case e.reason == BrowserLeft:
+		return CutVerdict{At: CutFront, Direct: true, Text: what + browserAsSeen(e.c)}
+	case e.reason == "":
 		return CutVerdict{At: cutSomewhere, Direct: true, Text: what + ", and the gateway's row has the session still open"}
 	}
-	return CutVerdict{At: cutSomewhere, Text: fmt.Sprintf("%s; the gateway's row says %s", what, reason)}
+	return CutVerdict{At: cutSomewhere, Text: fmt.Sprintf("%s; the gateway's row says %s", what, e.reason)}
 }
 
 // silentFront locates the cut of a session in which not even a ping is answered.
-func silentFront(c *hop.Case, w *diag.WSFacts) CutVerdict {
+func silentFront(e ending) CutVerdict {
+	c, reason := e.c, e.reason
 	k := CutVerdict{At: cutSomewhere, Text: fmt.Sprintf(
-		"the accepted session has been silent for %d ms, and no ping over it is answered", w.QuietMS)}
+		"the accepted session has been silent for %d ms, and no ping over it is answered", e.ws.QuietMS)}
 	row, after := c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow), c.Fact(diag.HopGatewayNodeStream, stepGateway)
-	switch reason := SessionField(c, "session.close_reason"); {
+	switch {
 	case reading.Status(row) != 200:
 		k.Text += "; the session's row could not be read"
 	case reading.Unasked(row, "session.close_reason"):
@@ -200,7 +238,8 @@ func silentFront(c *hop.Case, w *diag.WSFacts) CutVerdict {
 
 // cutAtNode locates the cut of a session that ended on the node's side: at the agent if it reports so or exited, else
 // on the path to it.
-func cutAtNode(c *hop.Case, f *diag.Fact) CutVerdict {
+func cutAtNode(e ending) CutVerdict {
+	c := e.c
 	code, detail := SessionField(c, "session.close_code"), reading.OneLine(SessionField(c, "session.close_detail"))
 	text := "the node's stream arrived, but ended during the session"
 	if ms := streamLasted(c); ms > 0 {
@@ -219,7 +258,7 @@ func cutAtNode(c *hop.Case, f *diag.Fact) CutVerdict {
 	if a := c.Fact(diag.HopGatewayNodeStream, stepAgent); a.Passed() && a.Unit != nil {
 		text += fmt.Sprintf("; the agent's process %d kept running", a.Unit.PID)
 	}
-	return CutVerdict{At: cutBack, Direct: f.WS.FrameCode == nodeLeft || f.WS.CloseReason == nodeLeft || code != "",
+	return CutVerdict{At: cutBack, Direct: e.ws.FrameCode == nodeLeft || e.ws.CloseReason == nodeLeft || code != "",
 		Text: text}
 }
 
