@@ -31,32 +31,48 @@ func platformGone(c *hop.Case) *platformEnd { return endMemo.Of(c) }
 var endMemo = hop.NewMemo(endOfPlatform)
 
 func endOfPlatform(c *hop.Case) platformEnd {
-	end := platformEnd{last: -1}
-	answered := false
-	for f := range c.All() {
-		if ofPlatform(c, f) && platformAnswered(f) {
-			if at := EndedAt(f); at > end.last || (at == end.last && f.ID < end.by.ID) {
-				end.last, end.by = at, f
-			}
-			answered = answered || asksAPI(c, f)
-		}
+	end, ofAPI := lastAnswer(c)
+	if ofAPI {
+		end.gone = end.stopped(c)
 	}
+	return end
+}
+
+// lastAnswer returns when the platform last answered in this walk, and whether its API ever answered the operator.
+func lastAnswer(c *hop.Case) (end platformEnd, ofAPI bool) {
+	end.last = -1
+	for f := range c.All() {
+		if !ofPlatform(c, f) || !platformAnswered(f) {
+			continue
+		}
+		if at := EndedAt(f); at > end.last || (at == end.last && f.ID < end.by.ID) {
+			end.last, end.by = at, f
+		}
+		ofAPI = ofAPI || asksAPI(c, f)
+	}
+	return end, ofAPI
+}
+
+// stopped reports whether neither the operator's requests of the API nor any of the node's were answered after the last
+// answer, and adds the addresses of those that were not.
+func (end *platformEnd) stopped(c *hop.Case) bool {
 	ofAPI, ofNode, at := 0, 0, map[string]bool{}
 	for f := range c.All() {
 		if !ofPlatform(c, f) || !unansweredAfter(f, end.last) {
 			continue
 		}
 		at[hop.HostPortOf(reading.Target(f))], end.hosts = true, append(end.hosts, reading.RemoteIP(f))
-		if f.Vantage == hop.Node {
+		switch {
+		case f.Vantage == hop.Node:
 			ofNode++
-		} else if asksAPI(c, f) {
-			if ofAPI++; f.Failure == diag.TCPRefused {
-				ofAPI++
-			}
+		case !asksAPI(c, f):
+		case f.Failure == diag.TCPRefused:
+			ofAPI += 2
+		default:
+			ofAPI++
 		}
 	}
-	end.gone = answered && ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
-	return end
+	return ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
 }
 
 // asksAPI reports whether a request of the operator was for the API: a gateway may have the API's address.
