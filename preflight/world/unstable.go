@@ -52,25 +52,13 @@ type loss struct {
 
 // lossIn computes lossFrom.
 func lossIn(c *hop.Case, vantage string) loss {
+	var worst unsteady
 	var again *diag.Fact // the first by id that had to send again
-	found, unsteady := loss{vantage: vantage}, ""
 	for q := range c.AllStepFacts() {
 		for runs := range hop.ByRequest(q.Runs) {
-			silent := seenFrom(runs, vantage, reading.GotNoAnswer)
-			if len(silent) == 0 {
-				continue
+			if u := unsteadyIn(runs, vantage); u.before(worst) {
+				worst = u
 			}
-			heard := seenFrom(runs, vantage, AnsweredRemotely)
-			step, name, _ := hop.SplitID(runs[0].Fact.ID)
-			unheard, id := waited(silent, heard), step+"~"+name
-			n, m, lost := len(heard), len(unheard), slices.ContainsFunc(unheard, lostOnTheWay)
-			known := unsteady != "" && ((found.onTheWay && !lost) || (found.onTheWay == lost && unsteady < id))
-			if n == 0 || m == 0 || known {
-				continue
-			}
-			unsteady, found.onTheWay = id, lost
-			found.words = fmt.Sprintf("answers are intermittent: %s was answered %d of %d times", strings.TrimSuffix(id, "~"),
-				n, n+m)
 		}
 		for _, f := range seenFrom(q.Runs, vantage, reading.Resent) {
 			if AnsweredRemotely(f) && (again == nil || f.ID < again.ID) {
@@ -78,12 +66,49 @@ func lossIn(c *hop.Case, vantage string) loss {
 			}
 		}
 	}
-	if again != nil && !found.onTheWay {
-		found.onTheWay = true
+	found := loss{vantage: vantage, onTheWay: worst.lost || again != nil}
+	switch {
+	case again != nil && !worst.lost:
 		found.words = fmt.Sprintf("packets are lost: %s was answered after %d segments were retransmitted", again.ID,
 			*again.TCP.Resent)
+	case worst.id != "":
+		found.words = fmt.Sprintf("answers are intermittent: %s was answered %d of %d times",
+			strings.TrimSuffix(worst.id, "~"), worst.heard, worst.heard+worst.unheard)
 	}
 	return found
+}
+
+// unsteady is a request that was answered one time and not another time; the zero value is none.
+type unsteady struct {
+	id             string
+	heard, unheard int
+	lost           bool // on the way to its server
+}
+
+// before reports whether u says more than v: packets that were lost, then the first id.
+func (u unsteady) before(v unsteady) bool {
+	switch {
+	case u.id == "" || v.id == "":
+		return u.id != ""
+	case u.lost != v.lost:
+		return u.lost
+	}
+	return u.id <= v.id
+}
+
+// unsteadyIn returns the request of these runs, if it was unsteady from a vantage.
+func unsteadyIn(runs []hop.Run, vantage string) unsteady {
+	silent := seenFrom(runs, vantage, reading.GotNoAnswer)
+	if len(silent) == 0 {
+		return unsteady{}
+	}
+	heard := seenFrom(runs, vantage, AnsweredRemotely)
+	unheard := waited(silent, heard)
+	if len(heard) == 0 || len(unheard) == 0 {
+		return unsteady{}
+	}
+	step, name, _ := hop.SplitID(runs[0].Fact.ID)
+	return unsteady{step + "~" + name, len(heard), len(unheard), slices.ContainsFunc(unheard, lostOnTheWay)}
 }
 
 // seenFrom returns the facts of runs from a vantage that satisfy is.
