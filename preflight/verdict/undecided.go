@@ -69,39 +69,51 @@ func lackOf(hops []diag.HopResult, c *hop.Case) diag.Lack {
 
 // lackAt returns what one inconclusive hop lacked.
 func lackAt(h *diag.HopResult, c *hop.Case) diag.Lack {
-	var f *diag.Fact
+	if h.Lack != "" {
+		return h.Lack
+	}
 	for _, s := range h.Steps {
 		if s.Status == diag.StatusFail || s.Status == diag.StatusInconclusive {
-			f = c.FactByID(s.Fact)
-			break
+			return lackOfFact(c.FactByID(s.Fact), c)
 		}
 	}
-	switch {
-	case h.Lack != "":
-		return h.Lack
-	case f == nil:
-		return diag.LackAnswer
-	case world.InTransition(f):
-		return diag.LackTime
-	case f.Failure == diag.HTTPEdgeAuth:
-		return diag.LackLogin
-	case f.Throttled():
-		return diag.LackLimit
-	case reading.ForeignPage(f), f.Failure == diag.HTTPMalformed, world.Unrouted(f):
-		return diag.LackPlatform
-	case f.Vantage == hop.Operator && reading.NotKnown(f):
-		return diag.LackSubject
-	case reading.NotAllowed(f), f.Vantage == hop.Operator && (reading.Status(f) == 401 || reading.Status(f) == 403) &&
-		!world.PassedOnce(c, f):
-		return diag.LackRights
-	case f.Vantage == hop.Node && !f.Request.Op.Row().Ladder && reading.NoAnswer(f, c.EndedBy):
-		return diag.LackNode
-	case f.Failure == diag.Cancelled:
-		return diag.LackTime
-	case reading.Status(f)/100 == 4 && !reading.PlatformSpeaks(f):
-		return diag.LackPlatform
-	case reading.Status(f) >= 400:
-		return diag.LackRefusal
+	return diag.LackAnswer
+}
+
+// lackOfFact returns what the fact of an undecided step lacked.
+func lackOfFact(f *diag.Fact, c *hop.Case) diag.Lack {
+	if f != nil {
+		for _, row := range lacks {
+			if row.of(f, c) {
+				return row.lack
+			}
+		}
 	}
 	return diag.LackAnswer
+}
+
+// lacks are what a fact that decides nothing may lack, in the order in which it is asked.
+var lacks = [...]struct {
+	lack diag.Lack
+	of   func(f *diag.Fact, c *hop.Case) bool
+}{
+	{diag.LackTime, func(f *diag.Fact, _ *hop.Case) bool { return world.InTransition(f) }},
+	{diag.LackLogin, func(f *diag.Fact, _ *hop.Case) bool { return f.Failure == diag.HTTPEdgeAuth }},
+	{diag.LackLimit, func(f *diag.Fact, _ *hop.Case) bool { return f.Throttled() }},
+	{diag.LackPlatform, func(f *diag.Fact, _ *hop.Case) bool {
+		return reading.ForeignPage(f) || f.Failure == diag.HTTPMalformed || world.Unrouted(f)
+	}},
+	{diag.LackSubject, func(f *diag.Fact, _ *hop.Case) bool { return f.Vantage == hop.Operator && reading.NotKnown(f) }},
+	{diag.LackRights, func(f *diag.Fact, _ *hop.Case) bool { return reading.NotAllowed(f) }},
+	{diag.LackRights, func(f *diag.Fact, c *hop.Case) bool {
+		return f.Vantage == hop.Operator && (reading.Status(f) == 401 || reading.Status(f) == 403) && !world.PassedOnce(c, f)
+	}},
+	{diag.LackNode, func(f *diag.Fact, c *hop.Case) bool {
+		return f.Vantage == hop.Node && !f.Request.Op.Row().Ladder && reading.NoAnswer(f, c.EndedBy)
+	}},
+	{diag.LackTime, func(f *diag.Fact, _ *hop.Case) bool { return f.Failure == diag.Cancelled }},
+	{diag.LackPlatform, func(f *diag.Fact, _ *hop.Case) bool {
+		return reading.Status(f)/100 == 4 && !reading.PlatformSpeaks(f)
+	}},
+	{diag.LackRefusal, func(f *diag.Fact, _ *hop.Case) bool { return reading.Status(f) >= 400 }},
 }
