@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -218,36 +219,46 @@ func answerWords(f *diag.Fact) string {
 
 // inWords is one input of a request as text.
 func inWords(r *diag.Request, name string) string {
-	switch {
-	case name == "ca_inline" && r.CAInline != "":
-		return "the active bundle"
-	case name == "ca_inline" && r.CABundle != "":
-		return "the bundle " + r.CABundle
-	case name == "ca_inline":
-		return "the host's own roots"
-	case name == "resolve" && r.Resolve != "":
-		return "the address " + r.Resolve + " pinned"
-	case name == "resolve":
-		return "the name looked up"
-	case name == "view" && r.View == "":
-		return "the agent's view"
-	case name == "view":
-		return "the " + string(r.View) + "'s view"
-	case name == "op":
-		return reading.OpWords(r.Op)
-	case name == "resolver" && r.Resolver != "":
-		return "the name server " + r.Resolver
-	case name == "resolver":
-		return "the host's own name servers"
-	case name == "network" && r.Network != "":
-		return "the machine's network"
-	case name == "network":
-		return "the agent's own network"
-	case name == "target":
-		return r.Target
+	if words := inputWords[name]; words != nil {
+		return words(r)
 	}
 	if v, set := r.Inputs()[name]; set {
 		return fmt.Sprintf("%s %v", name, v)
 	}
 	return "no " + name
+}
+
+// inputWords are the inputs that have words of their own; any other is named with its value.
+var inputWords = map[string]func(r *diag.Request) string{
+	"ca_inline": trustWords,
+	"resolve": func(r *diag.Request) string {
+		return with("the address "+r.Resolve+" pinned", r.Resolve, "the name looked up")
+	},
+	"view": func(r *diag.Request) string { return "the " + cmp.Or(string(r.View), "agent") + "'s view" },
+	"op":   func(r *diag.Request) string { return reading.OpWords(r.Op) },
+	"resolver": func(r *diag.Request) string {
+		return with("the name server "+r.Resolver, r.Resolver, "the host's own name servers")
+	},
+	"network": func(r *diag.Request) string {
+		return with("the machine's network", string(r.Network), "the agent's own network")
+	},
+	"target": func(r *diag.Request) string { return r.Target },
+}
+
+// with returns words if the value is set, else what holds without it.
+func with(words, value, without string) string {
+	if value == "" {
+		return without
+	}
+	return words
+}
+
+func trustWords(r *diag.Request) string {
+	switch {
+	case r.CAInline != "":
+		return "the active bundle"
+	case r.CABundle != "":
+		return "the bundle " + r.CABundle
+	}
+	return "the host's own roots"
 }

@@ -17,7 +17,7 @@ var overgrown = map[string]int{
 	"hops.judgeTaskWait": 49, "hops.judgeIdentity": 31, "hops.judgeWorkload": 29,
 	"hops.streamFails": 28, "hops.judgeControlPlane": 28, "hops.judgeRestarts": 25,
 	"hops.judgeOpenTask": 24, "hops.judgeShell": 23, "walk.runStep": 22,
-	"hops.judgeAllocation": 22, "hops.judgeHeartbeat": 21, "verdict.inWords": 20,
+	"hops.judgeAllocation": 22, "hops.judgeHeartbeat": 21,
 	"hops.judgePublicRoute": 20, "hops.judgeRuntimeAPI": 18, "hops.judgeNodeTerminal": 18,
 	"hops.judgeProfileDrift": 17,
 	"verdict.AssessHop":      16, "hops.operatorsOwn": 16, "hops.noAPI": 16, "hops.judgeTrustDrift": 16,
