@@ -35,7 +35,21 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Skip}
 		return r
 	}
-	r.Steps = make([]diag.StepResult, 0, len(h.Steps))
+	r.Steps = assessSteps(h, c, p, status)
+	r.DurationMS = span(h, c)
+	findings := world.ClearProfileMismatch(c, judge(h, c))
+	world.AddRecorded(h.Recorded, findings, c)
+	if slices.ContainsFunc(findings, func(f diag.Finding) bool { return f.Status != diag.StatusWarn }) {
+		decide(&r, findings)
+	} else {
+		passIfMeasured(&r, h, c, p, findings)
+	}
+	return r
+}
+
+// assessSteps returns the status of each step that was planned. A second look that was not needed is left out.
+func assessSteps(h *hop.Hop, c *hop.Case, p *diag.PlannedHop, status statuses) []diag.StepResult {
+	steps := make([]diag.StepResult, 0, len(h.Steps))
 	for i := range h.Steps {
 		s := &h.Steps[i]
 		if !slices.Contains(p.Steps, s.Name) {
@@ -45,22 +59,27 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 		if s.Second && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
 			continue
 		}
-		r.Steps = append(r.Steps, step)
+		steps = append(steps, step)
 	}
-	r.DurationMS = span(h, c)
-	findings := world.ClearProfileMismatch(c, judge(h, c))
-	world.AddRecorded(h.Recorded, findings, c)
-	decided := func(f diag.Finding) bool { return f.Status != diag.StatusWarn }
-	if slices.ContainsFunc(findings, decided) {
-		r.Finding, r.Also = findings[0], findings[1:]
-		for i := range r.Steps {
-			if s := &r.Steps[i]; r.Status == diag.StatusSkipped && s.Status == diag.StatusFail { // nothing to ask
-				s.Status, s.Because = diag.StatusSkipped, r.Because
-			}
+	return steps
+}
+
+// decide makes the first finding the hop's.
+func decide(r *diag.HopResult, findings []diag.Finding) {
+	r.Finding, r.Also = findings[0], findings[1:]
+	if r.Status != diag.StatusSkipped {
+		return
+	}
+	for i := range r.Steps { // there was nothing to ask
+		if s := &r.Steps[i]; s.Status == diag.StatusFail {
+			s.Status, s.Because = diag.StatusSkipped, r.Because
 		}
-		return r
 	}
-	// The judge found no fault, so a step that failed without an excuse counts as not measured.
+}
+
+// passIfMeasured is the result of a hop whose judge found no fault, but warnings: a step that failed without an
+// excuse counts as not measured.
+func passIfMeasured(r *diag.HopResult, h *hop.Hop, c *hop.Case, p *diag.PlannedHop, warnings []diag.Finding) {
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Status == diag.StatusFail {
 			s.Status, s.Because = diag.StatusInconclusive, reading.Saw(c.FactByID(s.Fact))
@@ -71,13 +90,12 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 		r.Finding = diag.Finding{Status: diag.StatusSkipped, Because: p.Absent, Evidence: r.Evidence}
 	}
 	switch {
-	case len(findings) == 0:
+	case len(warnings) == 0:
 	case r.Status == diag.StatusPass:
-		r.Finding, r.Also = findings[0], findings[1:]
+		r.Finding, r.Also = warnings[0], warnings[1:]
 	default: // a warning does not turn an unmeasured hop into a measured one
-		r.Also = findings
+		r.Also = warnings
 	}
-	return r
 }
 
 // judge returns the hop's findings, as far as the doubts about their facts leave them, and the warnings that any hop

@@ -19,8 +19,7 @@ var overgrown = map[string]int{
 	"hops.judgeOpenTask": 24, "hops.judgeShell": 23, "walk.runStep": 22,
 	"hops.judgeAllocation": 22, "hops.judgeHeartbeat": 21,
 	"hops.judgePublicRoute": 20, "hops.judgeRuntimeAPI": 18, "hops.judgeNodeTerminal": 18,
-	"hops.judgeProfileDrift": 17,
-	"verdict.AssessHop":      16, "hops.operatorsOwn": 16, "hops.noAPI": 16, "hops.judgeTrustDrift": 16,
+	"hops.judgeProfileDrift": 17, "hops.operatorsOwn": 16, "hops.noAPI": 16, "hops.judgeTrustDrift": 16,
 	"hops.judgeAdmission": 16, "hop.NotGiven": 16,
 }
 
