@@ -1,5 +1,5 @@
 // Package hops has the built-in chain. A file is one hop, with what it asks and how it judges, and knows no other hop;
-// shared.go has the requests that two hops send.
+// shared.go has the requests that two hops send, and rows.go what a judge's table is.
 package hops
 
 import (
