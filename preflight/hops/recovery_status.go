@@ -79,8 +79,8 @@ func nodeRecoveryStatus() hop.Hop {
 		},
 		Judge: func(c *hop.Case) []diag.Finding {
 			for _, judge := range []func(*hop.Case) *diag.Finding{
-				judgeCloned, judgeTrustDrift, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord, judgeIssuerWord,
-				judgeVersion,
+				judgeCloned, judgeTrustDrift, judgeIssuer, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord,
+				judgeIssuerWord, judgeVersion,
 			} {
 				if f := judge(c); f != nil {
 					return []diag.Finding{*f}
@@ -116,159 +116,197 @@ func judgeCloned(c *hop.Case) *diag.Finding {
 	return &out
 }
 
-// judgeTrustDrift compares the CA that signs node certificates with those that the ingress trusts: by the platform's
-// fingerprints, and by the names in the ingress's handshake.
+// judgeTrustDrift compares the CA that signs node certificates with the one that the ingress trusts, by the platform's
+// fingerprints.
 func judgeTrustDrift(c *hop.Case) *diag.Finding {
-	trust := c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
 	signing, ingress := world.TrustedCAs(c)
-	if signing != "" && ingress != "" && signing != ingress {
-		out := reading.Fail(diag.SigIngressCADrift, trust,
-			"node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
-		if wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait); wait != nil && reading.RefusesCert(wait) {
-			out.Evidence = append(out.Evidence, wait.ID) // the refusal that follows
-		}
-		out.Direct = true
-		return &out
-	}
-	wait, id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait), c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
-	if wait == nil || !reading.RefusesCert(wait) || id == nil || id.Cert == nil || !id.Passed() || world.ForeignIssuer(c) {
+	if signing == "" || ingress == "" || signing == ingress {
 		return nil
 	}
-	var out diag.Finding
-	issuer := id.Cert.Leaf.Issuer
-	switch {
-	case reading.Unlisted(wait, issuer):
-		out = reading.Fail(diag.SigIngressCADrift, wait,
-			"the certificate is good and was signed by %s, and the node ingress trusts only %s", issuer,
-			hop.Clip(wait.TLS.AcceptableCAs))
-	case wait.Failure == diag.MTLSUnknownCA && world.GatewayAccepts(c):
-		out = reading.Fail(diag.SigIngressCADrift, wait,
-			"the terminal gateway takes the certificate, which was signed by %s, and the node "+
-				"ingress does not know that CA: %s", issuer, reading.Saw(wait))
-	case wait.Failure == diag.MTLSCertExpired && world.GatewayAccepts(c):
-		out = reading.Fail(diag.SigIngressCADrift, wait,
-			"the node ingress calls the node's certificate expired, which is valid until %s by the node's clock and by the "+
-				"terminal gateway, which accepts it: a revocation list or a CA of the ingress is out of date, or its clock is "+
-				"wrong: %s", id.Cert.Leaf.NotAfter.Format(time.RFC3339), reading.Saw(wait))
-	default:
-		return nil
+	out := reading.Fail(diag.SigIngressCADrift, c.Fact(diag.HopControlPlaneAccess, hop.StepAuth),
+		"node certificates are signed by %.16s..., and the node ingress trusts %.16s...", signing, ingress)
+	if wait := taskWait(c); wait != nil && reading.RefusesCert(wait) {
+		out.Evidence = append(out.Evidence, wait.ID) // the refusal that follows
 	}
 	out.Direct = true
 	return &out
 }
 
+// judgeIssuer judges the refusal of a good certificate, by the names in the ingress's handshake and by the terminal
+// gateway.
+func judgeIssuer(c *hop.Case) *diag.Finding {
+	id := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	if !id.Passed() || id.Cert == nil || world.ForeignIssuer(c) {
+		return nil
+	}
+	return issuerRows.judge(judged{c: c, f: taskWait(c), word: id.Cert.Leaf.Issuer})
+}
+
+// issuerRows are about the task wait; the word is the issuer of the node's certificate.
+var issuerRows = rows{
+	{when: func(j judged) bool { return !reading.RefusesCert(j.f) }},
+	{when: func(j judged) bool { return reading.Unlisted(j.f, j.word) },
+		then: fails(diag.SigIngressCADrift, "the certificate is good and was signed by %s, and the node ingress trusts "+
+			"only %s", theWord, func(j judged) string { return hop.Clip(j.f.TLS.AcceptableCAs) }),
+		direct: true},
+	{when: func(j judged) bool { return j.f.Failure == diag.MTLSUnknownCA && world.GatewayAccepts(j.c) },
+		then: fails(diag.SigIngressCADrift, "the terminal gateway takes the certificate, which was signed by %s, and the "+
+			"node ingress does not know that CA: %s", theWord, saw),
+		direct: true},
+	{when: func(j judged) bool { return j.f.Failure == diag.MTLSCertExpired && world.GatewayAccepts(j.c) },
+		then: fails(diag.SigIngressCADrift, "the node ingress calls the node's certificate expired, which is valid until "+
+			"%s by the node's clock and by the terminal gateway, which accepts it: a revocation list or a CA of the ingress "+
+			"is out of date, or its clock is wrong: %s", notAfter, saw),
+		direct: true},
+}
+
 // judgeProfileDrift compares the endpoint and the node name that the running agent uses with the expected ones. A
 // denial by a listener that did not ask for the certificate is drift, never revocation.
 func judgeProfileDrift(c *hop.Case) *diag.Finding {
-	env, wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
-	want := c.Expected("node_runtime_api_url")
-	have := ""
-	if env != nil && env.Env != nil {
-		have = env.Env.Values["GPUAAS_API_URL"]
+	return driftRows.judge(judged{c: c, f: c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile)})
+}
+
+var driftRows = rows{
+	{
+		when: func(j judged) bool {
+			return agentsNode(j) != "" && j.c.Subject.NodeID != "" && !world.SameNode(j.c, agentsNode(j))
+		},
+		then:    fails(diag.SigAuthFailed, "the running agent's GPUAAS_NODE_ID is %s, not %s", agentsNode, nodeID),
+		failure: diag.FileMismatch, culprit: "node GPUAAS_NODE_ID", direct: true,
+		reason: diag.ReasonEndpointProfileDrift, // of the agent's environment file; its certificate is not at fault
+	},
+	{of: taskWait,
+		when: func(j judged) bool { return reading.AsksForNoCert(j.f) && world.AsProfiled(j.c) },
+		then: fails(diag.SigEndpointProfileDrift, "%s did not ask for the node's certificate in its handshake, and the "+
+			"profile names no other: its listener asks for none, or only for some paths, or it is a public edge: %s", where,
+			saw),
+		side: diag.SideEdge, reason: diag.ReasonControlPlaneUnreachable, direct: true,
+		also: func(j judged, out *diag.Finding) {
+			if reading.AsksForCert(j.c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)) {
+				out.Text += "; over another connection of this walk it did ask, so one of several servers there does not"
+			}
+		}},
+	{of: taskWait,
+		when: func(j judged) bool { return reading.AsksForNoCert(j.f) },
+		then: fails(diag.SigEndpointProfileDrift, "%s did not ask for the node's certificate: it is a public edge, not the "+
+			"node listener", where),
+		direct: true,
+		also: func(j judged, out *diag.Finding) {
+			if profilesAPI(j) != "" && !hop.SameEndpoint(agentsAPI(j), profilesAPI(j)) {
+				out.Text += "; the profile says " + hop.EndpointOf(profilesAPI(j))
+			}
+			orProfile(j, out)
+		}},
+	{
+		when: func(j judged) bool {
+			return profilesAPI(j) != "" && agentsAPI(j) != "" && !hop.SameEndpoint(agentsAPI(j), profilesAPI(j))
+		},
+		then: fails(diag.SigEndpointProfileDrift, "the running agent uses %s, the profile says %s",
+			func(j judged) string { return hop.EndpointOf(agentsAPI(j)) },
+			func(j judged) string { return hop.EndpointOf(profilesAPI(j)) }),
+		failure: diag.FileMismatch, culprit: world.CulpritAgentURL, direct: true,
+		also: orProfile,
+	},
+}
+
+func profilesAPI(j judged) string { return j.c.Expected("node_runtime_api_url") }
+func agentsAPI(j judged) string   { return agentsEnv(j, "GPUAAS_API_URL") }
+func agentsNode(j judged) string  { return agentsEnv(j, "GPUAAS_NODE_ID") }
+
+// agentsEnv returns a variable of the running agent's environment, "" if it has none.
+func agentsEnv(j judged, name string) string {
+	if f := j.c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile); f != nil && f.Env != nil {
+		return f.Env.Values[name]
 	}
-	var out diag.Finding
-	name := ""
-	if env != nil && env.Env != nil {
-		name = env.Env.Values["GPUAAS_NODE_ID"]
-	}
-	switch {
-	case name != "" && c.Subject.NodeID != "" && !world.SameNode(c, name):
-		out = reading.Fail(diag.SigAuthFailed, env, "the running agent's GPUAAS_NODE_ID is %s, not %s", name,
-			c.Subject.NodeID)
-		out.Failure, out.Direct, out.Culprit = diag.FileMismatch, true, "node GPUAAS_NODE_ID"
-		out.Reason = diag.ReasonEndpointProfileDrift // of the agent's environment file; its certificate is not at fault
-		return &out
-	case reading.AsksForNoCert(wait) && world.AsProfiled(c):
-		out = reading.Fail(diag.SigEndpointProfileDrift, wait,
-			"%s did not ask for the node's certificate in its handshake, and the "+
-				"profile names no other: its listener asks for none, or only for some paths, or it is a public edge: %s",
-			reading.Where(wait), reading.Saw(wait))
-		if reading.AsksForCert(c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)) {
-			out.Text += "; over another connection of this walk it did ask, so one of several servers there does not"
-		}
-		out.Direct, out.Side, out.Reason = true, diag.SideEdge, diag.ReasonControlPlaneUnreachable
-		return &out
-	case reading.AsksForNoCert(wait):
-		out = reading.Fail(diag.SigEndpointProfileDrift, wait,
-			"%s did not ask for the node's certificate: it is a public edge, not the node listener", reading.Where(wait))
-		if want != "" && !hop.SameEndpoint(have, want) {
-			out.Text += "; the profile says " + hop.EndpointOf(want)
-		}
-	case want != "" && have != "" && !hop.SameEndpoint(have, want):
-		out = reading.Fail(diag.SigEndpointProfileDrift, env, "the running agent uses %s, the profile says %s",
-			hop.EndpointOf(have), hop.EndpointOf(want))
-		out.Failure, out.Culprit = diag.FileMismatch, world.CulpritAgentURL
-	default:
-		return nil
-	}
-	out.Direct, out.Reason = true, diag.ReasonEndpointProfileDrift
-	if world.AgentEndpointWorks(c) {
+	return ""
+}
+
+// orProfile adds the reason of an endpoint that is not the profile's: none if the agent's own accepts the node.
+func orProfile(j judged, out *diag.Finding) {
+	out.Reason = diag.ReasonEndpointProfileDrift
+	if world.AgentEndpointWorks(j.c) {
 		out.Text += "; the agent's endpoint accepts this node, so it is unknown which of the two is right"
 		out.Reason = diag.ReasonNone
 	}
-	return &out
 }
 
 // judgeIdentity judges the certificate and key on the node: missing, unreadable, not a pair, another node's, or with
 // wrong dates.
 func judgeIdentity(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
-	if f == nil {
-		return nil
+	return identityRows.judge(judged{c: c, f: identity(c)})
+}
+
+func identity(c *hop.Case) *diag.Fact { return c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity) }
+
+var identityRows = rows{
+	{
+		when: func(j judged) bool {
+			return reading.NotAllowed(j.f) || j.f.Failure == diag.Unsupported || j.f.Failure == diag.Unknown ||
+				j.f.Failure == diag.Timeout
+		},
+		then: undecided("the certificate could not be checked: %s", saw),
+	},
+	{when: func(j judged) bool { return datedAndAdmitted(j.c, j.f) },
+		then:   warns(diag.SigAuthFailed, "the node's certificate %s: %s, but the platform accepts it", certFile, saw),
+		reason: diag.ReasonNone},
+	{when: func(j judged) bool { return !j.f.Passed() && shownAndAdmitted(j.c, j.f) },
+		then: func(j judged) diag.Finding {
+			return world.WalkAgain(j.f, fmt.Sprintf("%s and its key were replaced during this walk: %s, and the task wait with "+
+				"them was accepted", certFile(j), saw(j)))
+		}},
+	{when: func(j judged) bool { return wrongDated(j.f) },
+		then: fails(diag.SigAuthFailed, "the node's certificate %s, serial %s, is valid from %s to %s: %s", certFile, serial,
+			notBefore, notAfter, saw),
+		also: ofCredential},
+	{when: func(j judged) bool { return !j.f.Passed() },
+		then: fails(diag.SigAuthFailed, "the node's own credential is not usable: %s%s%s", saw, detail, whichCert),
+		also: ofCredential},
+	{
+		when: func(j judged) bool {
+			return j.f.Cert != nil && j.f.Cert.DeniedFile != "" && world.AgentUnheard(j.c) && !world.TaskClaimed(j.c)
+		},
+		then: fails(diag.SigAuthFailed, "the agent's process has user %s, which may not read %s; this login may, so the "+
+			"walk's own requests show nothing of it", func(j judged) string { return fmt.Sprint(j.f.Cert.DeniedUID) },
+			func(j judged) string { return j.f.Cert.DeniedFile }),
+		failure: diag.FileUnreadable, side: diag.SideAgent, also: ofCredential,
+	},
+	{when: func(j judged) bool { return !boundToAnother(j) }},
+	// the platform decides whose it is
+	{when: func(j judged) bool { return reading.Admitted(taskWait(j.c)) },
+		then: warns(diag.SigAuthFailed, "the certificate is bound to %s, and the platform lets it in as %s", boundTo,
+			nodeID),
+		failure: diag.FileMismatch, reason: diag.ReasonNone},
+	{then: fails(diag.SigAuthFailed, "the certificate is bound to %s, not to %s", boundTo, nodeID),
+		failure: diag.FileMismatch, also: ofCredential},
+}
+
+func boundTo(j judged) string { return j.f.Cert.BoundTo }
+
+func detail(j judged) string {
+	if j.f.Detail == "" {
+		return ""
 	}
-	var out diag.Finding
-	switch {
-	case reading.NotAllowed(f) || f.Failure == diag.Unsupported || f.Failure == diag.Unknown || f.Failure == diag.Timeout:
-		out = reading.Undecided(f, "the certificate could not be checked: %s", reading.Saw(f))
-		return &out
-	case datedAndAdmitted(c, f):
-		out = reading.Warn(diag.SigAuthFailed, f, "the node's certificate %s: %s, but the platform accepts it",
-			f.Request.Cert, reading.Saw(f))
-		out.Reason = diag.ReasonNone
-		return &out
-	case !f.Passed() && shownAndAdmitted(c, f):
-		out = world.WalkAgain(f, fmt.Sprintf("%s and its key were replaced during this walk: %s, and the task wait "+
-			"with them was accepted", f.Request.Cert, reading.Saw(f)))
-		return &out
-	case !f.Passed():
-		out = reading.Fail(diag.SigAuthFailed, f, "the node's own credential is not usable: %s", reading.Saw(f))
-		if wrongDated(f) {
-			out.Text = fmt.Sprintf("the node's certificate %s, serial %s, is valid from %s to %s: %s", f.Request.Cert,
-				f.Cert.Leaf.Serial, f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339),
-				reading.Saw(f))
-		} else if f.Detail != "" {
-			out.Text += ": " + f.Detail
-		}
-		if f.Cert != nil && f.Cert.Leaf.Serial != "" && !wrongDated(f) {
-			out.Text += fmt.Sprintf("; serial %s, valid from %s to %s", f.Cert.Leaf.Serial,
-				f.Cert.Leaf.NotBefore.Format(time.RFC3339), f.Cert.Leaf.NotAfter.Format(time.RFC3339))
-		}
-	case f.Cert != nil && f.Cert.DeniedFile != "" && world.AgentUnheard(c) && !world.TaskClaimed(c):
-		out = reading.Fail(diag.SigAuthFailed, f,
-			"the agent's process has user %d, which may not read %s; this login may, so the "+
-				"walk's own requests show nothing of it", f.Cert.DeniedUID, f.Cert.DeniedFile)
-		out.Failure, out.Side = diag.FileUnreadable, diag.SideAgent
-	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound && boundToSubject(c, f.Cert):
-		return nil
-	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound &&
-		reading.Admitted(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)):
-		out = reading.Warn(diag.SigAuthFailed, f, "the certificate is bound to %s, and the platform lets it in as %s",
-			f.Cert.BoundTo, c.Subject.NodeID)
-		out.Failure, out.Reason = diag.FileMismatch, diag.ReasonNone // the platform decides whose it is
-		return &out
-	case f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
-		out = reading.Fail(diag.SigAuthFailed, f, "the certificate is bound to %s, not to %s", f.Cert.BoundTo,
-			c.Subject.NodeID)
-		out.Failure = diag.FileMismatch
-	default:
-		return nil
+	return ": " + j.f.Detail
+}
+
+func whichCert(j judged) string {
+	if j.f.Cert == nil || serial(j) == "" {
+		return ""
 	}
-	out.Direct, out.Culprit = true, "node file "+f.Request.Cert
-	if !f.Passed() && world.OnlyAgentSees(c, f) {
+	return fmt.Sprintf("; serial %s, valid from %s to %s", serial(j), notBefore(j), notAfter(j))
+}
+
+func serial(j judged) string    { return identity(j.c).Cert.Leaf.Serial }
+func notBefore(j judged) string { return identity(j.c).Cert.Leaf.NotBefore.Format(time.RFC3339) }
+func notAfter(j judged) string  { return identity(j.c).Cert.Leaf.NotAfter.Format(time.RFC3339) }
+
+// ofCredential names the node's credential as the thing at fault, and the agent's view of it if that alone lacks it.
+func ofCredential(j judged, out *diag.Finding) {
+	out.Direct, out.Culprit = true, culpritCert(j)
+	if !j.f.Passed() && world.OnlyAgentSees(j.c, j.f) {
 		out.Side = diag.SideAgent
-		world.Claim(c, &out, world.ClaimAgentMounts)
+		world.Claim(j.c, out, world.ClaimAgentMounts)
 	}
-	return &out
 }
 
 // shownAndAdmitted reports whether a listener asked for the certificate of f, and let the node in with it.
@@ -285,10 +323,14 @@ func wrongDated(f *diag.Fact) bool {
 	return f.Cert != nil && (f.Failure == diag.MTLSCertExpired || f.Failure == diag.MTLSCertNotYetValid)
 }
 
-// boundToSubject reports whether a certificate names the node by another of its names.
-func boundToSubject(c *hop.Case, cert *diag.CertFacts) bool {
+// boundToAnother reports whether a certificate names another node, and this one by none of its names.
+func boundToAnother(j judged) bool {
+	cert := j.f.Cert
+	if cert == nil || cert.NodeBound == nil || *cert.NodeBound {
+		return false
+	}
 	last := cert.BoundTo[strings.LastIndex(cert.BoundTo, ":")+1:]
-	return world.SameNode(c, cert.BoundTo) || world.SameNode(c, last)
+	return !world.SameNode(j.c, cert.BoundTo) && !world.SameNode(j.c, last)
 }
 
 // judgeIssuerWord compares the platform's checklist about the issuer with a task wait that was let in; both are

@@ -2,10 +2,12 @@ package hops
 
 import (
 	"cmp"
+	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // rows are the cases that a judge distinguishes, in their order of precedence: the first that holds decides.
@@ -13,22 +15,25 @@ type rows []row
 
 // row is one case: when it holds, and what the finding is then. A new case is a row, not a branch.
 type row struct {
-	of   func(*hop.Case) *diag.Fact  // the fact that decides, if not the table's
-	when func(j judged) bool         // nil: always. Without its fact a row does not hold.
+	of   func(*hop.Case) *diag.Fact  // the fact that decides, if not the table's: without it a row does not hold
+	when func(j judged) bool         // nil: always
 	then func(j judged) diag.Finding // nil: nothing is wrong
 
-	// What the finding has in place of what its signal and its fact imply.
+	// In place of what the finding's signal and fact imply.
+	failure diag.Failure
 	side    diag.Side
 	reason  diag.ReasonCode
 	culprit string
 	direct  bool
+
+	also func(j judged, out *diag.Finding) // what else is known, nil: nothing
 }
 
 // judged is what a row is asked about: a case, and the fact that decides.
 type judged struct {
 	c    *hop.Case
 	f    *diag.Fact
-	word string // the state that the answer gives, of tables about one
+	word string // what the judge read in an answer, of tables about such a word
 }
 
 // judge returns the finding of the first row that holds; nil if nothing is wrong.
@@ -46,15 +51,16 @@ func (t rows) judge(j judged) *diag.Finding {
 			return nil
 		}
 		out := r.then(j)
-		out.Side, out.Reason = cmp.Or(r.side, out.Side), cmp.Or(r.reason, out.Reason)
-		out.Culprit, out.Direct = cmp.Or(r.culprit, out.Culprit), r.direct || out.Direct
+		out.Failure, out.Side = cmp.Or(r.failure, out.Failure), cmp.Or(r.side, out.Side)
+		out.Reason, out.Culprit = cmp.Or(r.reason, out.Reason), cmp.Or(r.culprit, out.Culprit)
+		out.Direct = r.direct || out.Direct
+		if r.also != nil {
+			r.also(j, &out)
+		}
 		return &out
 	}
 	return nil
 }
-
-// judgeAll is judge for a hop that has one table.
-func (t rows) judgeAll(j judged) []diag.Finding { return list(t.judge(j)) }
 
 // list is a hop's findings if it has one at most.
 func list(f *diag.Finding) []diag.Finding {
@@ -64,12 +70,55 @@ func list(f *diag.Finding) []diag.Finding {
 	return []diag.Finding{*f}
 }
 
+// fails is a failing finding with a text of these words.
+func fails(sig diag.Signal, format string, words ...word) func(judged) diag.Finding {
+	return func(j judged) diag.Finding { return reading.Fail(sig, j.f, format, args(j, words)...) }
+}
+
+// warns is fails for a finding that does not fail the hop.
+func warns(sig diag.Signal, format string, words ...word) func(judged) diag.Finding {
+	return func(j judged) diag.Finding { return reading.Warn(sig, j.f, format, args(j, words)...) }
+}
+
+// undecided is a finding that the fact does not answer what the hop asks.
+func undecided(format string, words ...word) func(judged) diag.Finding {
+	return func(j judged) diag.Finding { return reading.Undecided(j.f, format, args(j, words)...) }
+}
+
+// word is a part of a text that depends on the facts.
+type word func(j judged) string
+
+func args(j judged, words []word) []any {
+	out := make([]any, len(words))
+	for i, w := range words {
+		out[i] = w(j)
+	}
+	return out
+}
+
+// The words of more than one table.
+func where(j judged) string       { return reading.Where(j.f) }
+func saw(j judged) string         { return reading.Saw(j.f) }
+func gets(j judged) string        { return world.Gets(j.f) }
+func code(j judged) string        { return reading.Code(j.f) }
+func httpStatus(j judged) string  { return strconv.Itoa(j.status()) }
+func theWord(j judged) string     { return j.word }
+func nodeID(j judged) string      { return j.c.Subject.NodeID }
+func certFile(j judged) string    { return j.f.Request.Cert }
+func culpritCert(j judged) string { return "node file " + certFile(j) }
+func presented(j judged) string   { return world.Presented(j.f) }
+func distrust(j judged) string    { return reading.Distrust(j.f) }
+func signer(j judged) string      { return world.Signer(j.f) }
+func issued(j judged) string      { return world.Issued(j.c, j.f) }
+func letIn(j judged) string       { return world.LetIn(j.c, j.f) }
+func noPlatform(j judged) string  { return world.OfNoPlatform(j.f) }
+
 func (j judged) status() int { return reading.Status(j.f) }
 
 // refused reports whether HTTP refuses the request: a credential, or the right to what it asks for.
 func (j judged) refused() bool { return j.status() == 401 || j.status() == 403 }
 
-// denied reports whether the platform itself refuses the node by HTTP, and no edge that kept the certificate to itself.
+// denied reports whether the platform itself refuses the node by HTTP, and not an edge that lacks its certificate.
 func (j judged) denied() bool {
 	return j.refused() && reading.PlatformDenies(j.f) && !reading.Withheld(j.f)
 }
