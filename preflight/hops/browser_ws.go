@@ -59,7 +59,7 @@ func judgeSession(c *hop.Case) []diag.Finding {
 		return nil
 	}
 	if w := world.Decided(c); w != "" {
-		return world.ByDecision(f, w)
+		return []diag.Finding{world.ByDecision(f, w)}
 	}
 	if c.Fact(diag.HopTerminalTokenMint, hop.StepMint) == nil {
 		return []diag.Finding{reading.Undecided(f, "no session was minted in this walk, so a refusal proves nothing: %s",

@@ -41,7 +41,7 @@ func gatewayNodeStream() hop.Hop {
 				}
 				return nil
 			case world.Decided(c) != "" && !world.ShellComputed(c):
-				return world.ByDecision(f, world.Decided(c))
+				return []diag.Finding{world.ByDecision(f, world.Decided(c))}
 			case world.CutBefore(c):
 				return []diag.Finding{reading.Undecided(f, "the browser's side was cut before the node's stream arrived")}
 			case world.BrowserNeverReachedGateway(c):

@@ -81,102 +81,119 @@ func streamsElsewhere(c *hop.Case, f *diag.Fact) bool {
 }
 
 func judgeNodeTerminal(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopNodeTerminalReachability, hop.StepStream)
-	if f == nil {
-		return nil
-	}
-	if out := world.BlockedByNamespace(c, f); out != nil {
-		return []diag.Finding{*out}
-	}
-	if out := world.BlockedByUnit(c, f, world.AgentUnheard(c) || world.StreamMissing(c)); out != nil && (f.Passed() ||
-		reading.SessionNotFound(f)) {
-		return []diag.Finding{*out}
-	}
-	want, drifted := c.Expected("node_terminal_url"), streamsElsewhere(c, f)
-	var out diag.Finding
-	switch {
-	case drifted && (f.Passed() || reading.SessionNotFound(f)): // it works today, by a route that is not maintained
-		out = reading.Fail(diag.SigTerminalProfileDrift, f,
-			"the running agent streams to %s, the profile says %s; the agent's endpoint accepts this node", reading.Where(f),
-			hop.EndpointOf(want))
-		out.Failure, out.Reason, out.Direct = diag.FileMismatch, diag.ReasonNone, true
-	case f.Passed(), reading.SessionNotFound(f), unnamed404(f), refusedUnknownSession(c, f) && !drifted:
-		return nil
-	case reading.NotAllowed(f):
-		return []diag.Finding{reading.Undecided(f, "this login may not read what the agent uses: %s", reading.Saw(f))}
-	case reading.InPhase(f, "env") && (world.ForeignAgent(c) || (want == "" && c.Expected("terminal_base") == "")):
-		return reading.NotNamed(f, "GPUAAS_TERMINAL_API_URL")
-	case reading.InPhase(f, "env"):
-		out = reading.Fail(diag.SigTerminalProfileDrift, f, "%s", reading.NoURL(f, "GPUAAS_TERMINAL_API_URL"))
-		out.Culprit = reading.CulpritAgentEnv
-	case drifted:
-		out = reading.Fail(diag.SigTerminalProfileDrift, f, "the running agent streams to %s, the profile says %s: %s",
-			reading.Where(f), hop.EndpointOf(want), reading.Saw(f))
-		out.Reason, out.Culprit = diag.ReasonTerminalEndpointDrift, ""
-	default:
-		out = streamFails(c, f)
-	}
-	return []diag.Finding{out}
+	return list(nodeTerminalRows.judge(judged{c: c, f: c.Fact(diag.HopNodeTerminalReachability, hop.StepStream)}))
 }
 
-// streamFails is the finding of a stream that failed at the expected listener, or on the way to it.
-func streamFails(c *hop.Case, f *diag.Fact) (out diag.Finding) {
-	switch {
-	case f.Failure == diag.MTLSNotRequested:
-		out = reading.Fail(diag.SigTerminalProfileDrift, f,
-			"%s did not ask for the node's certificate: it is not the node-facing listener", reading.Where(f))
-	case f.Throttled(): // also with 401 or 403: nothing behind the limiter has seen the certificate
-		out = reading.Throttled(f, "this node's terminal stream")
-	case world.EdgeWithholds(c, f):
-		out = reading.HeldBack(diag.SigNodeStreamMTLS, f, diag.ReasonTerminalGatewayDown)
-	case (reading.Status(f) == 401 || reading.Status(f) == 403) && reading.PlatformDenies(f) && !reading.Withheld(f) &&
-		!world.DeniesNode(c, f):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f,
-			"%s, or what is in front of it, refuses the node's stream: HTTP %d %s; %s, so "+
-				"whether the platform denies this node is not known", reading.Where(f), reading.Status(f), reading.Code(f),
-			world.LetIn(c, f))
-		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
-	case (reading.Status(f) == 401 || reading.Status(f) == 403) && !reading.PlatformDenies(f) && !world.BadOwnCert(c):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f,
-			"HTTP %d comes from the terminal listener at %s, or from what is in front of "+
-				"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", reading.Status(f),
-			reading.Where(f),
-			world.OfNoPlatform(f))
-		out.Side, out.Reason = diag.SidePlatform, diag.ReasonTerminalGatewayDown
-		if world.OperatorGetsSame(c, f) {
-			out.Culprit = world.CulpritControlPlane
-		}
-	case reading.InPhase(f, "cert"): // its own files: nothing was sent
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "the node has no credential to present to %s: %s", reading.Where(f),
-			reading.Saw(f))
-		out.Culprit = "node file " + f.Request.Cert
-	case reading.IsMTLS(f.Failure), f.Failure == diag.MTLSIngress400, reading.Status(f) == 401, reading.Status(f) == 403,
-		reading.Vague(f) && reading.RefusesCert(f) && world.BadOwnCert(c):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s refuses this node's certificate: %s", reading.Where(f),
-			reading.Saw(f))
-		switch {
-		case world.BadOwnCert(c):
-			out.Culprit = "node file " + f.Request.Cert
-		case reading.Status(f) == 401, reading.Status(f) == 403:
-			out.Culprit = reading.CulpritDenied(c, f)
-		}
-	case reading.Distrusts(f) && !world.Misdirected(c, f):
-		out = reading.Fail(diag.SigNodeStreamMTLS, f, "%s: %s%s", reading.Distrust(f), reading.Saw(f), world.Presented(f))
-		world.AddShown(c, f, "trust.terminal_server", &out)
-	case reading.InPhase(f, "dns", "tcp", "tls") || world.Misdirected(c, f) || reading.Status(f) >= 500 ||
-		f.Failure == diag.HTTPTimeout ||
-		f.Failure == diag.HTTPNotHTTP ||
-		f.Failure == diag.HTTPClosed || f.Failure == diag.TLSALPN:
-		out = reading.Fail(diag.SigNodeStreamTimeout, f, "the node gets %s from %s: %s", world.Gets(f), reading.Where(f),
-			reading.Saw(f))
-		out.Side = world.BesidePath(c, f)
-		world.LocateFault(c, f, &out)
-		out.Text += world.ByProvider(c)
-	default:
-		out = reading.Fail(diag.SigNodeStreamTimeout, f,
-			"%s, which the agent streams to, or what is in front of it, answers as no "+
-				"terminal gateway does: %s", reading.Where(f), reading.Saw(f))
-		out.Side = diag.SideEdge
+var nodeTerminalRows = rows{
+	{when: func(j judged) bool { return world.BlockedByNamespace(j.c, j.f) != nil },
+		then: func(j judged) diag.Finding { return *world.BlockedByNamespace(j.c, j.f) }},
+	{when: func(j judged) bool { return takenOrUnknown(j.f) && streamBlocked(j) != nil },
+		then: func(j judged) diag.Finding { return *streamBlocked(j) }},
+	// it works today, by a route that is not maintained
+	{when: func(j judged) bool { return streamsElsewhere(j.c, j.f) && takenOrUnknown(j.f) },
+		then: fails(diag.SigTerminalProfileDrift, "the running agent streams to %s, the profile says %s; the agent's "+
+			"endpoint accepts this node", where, profilesTerminal),
+		failure: diag.FileMismatch, reason: diag.ReasonNone, direct: true},
+	{when: func(j judged) bool { return takenOrUnknown(j.f) || unnamed404(j.f) }},
+	{when: func(j judged) bool { return refusedUnknownSession(j.c, j.f) && !streamsElsewhere(j.c, j.f) }},
+	{when: func(j judged) bool { return reading.NotAllowed(j.f) },
+		then: undecided("this login may not read what the agent uses: %s", saw)},
+	{
+		when: func(j judged) bool {
+			return reading.InPhase(j.f, "env") && (world.ForeignAgent(j.c) || !terminalKnown(j.c))
+		},
+		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_TERMINAL_API_URL") },
+	},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "env") },
+		then:    fails(diag.SigTerminalProfileDrift, "%s", noTerminalURL),
+		culprit: reading.CulpritAgentEnv},
+	{when: func(j judged) bool { return streamsElsewhere(j.c, j.f) },
+		then: fails(diag.SigTerminalProfileDrift, "the running agent streams to %s, the profile says %s: %s", where,
+			profilesTerminal, saw),
+		reason: diag.ReasonTerminalEndpointDrift,
+		also:   func(_ judged, out *diag.Finding) { out.Culprit = "" }}, // what is wrong is the agent's URL
+
+	// The stream fails at the expected listener, or on the way to it.
+	{when: func(j judged) bool { return j.f.Failure == diag.MTLSNotRequested },
+		then: fails(diag.SigTerminalProfileDrift, "%s did not ask for the node's certificate: it is not the node-facing "+
+			"listener", where)},
+	// also with 401 or 403: nothing behind the limiter has seen the certificate
+	{when: func(j judged) bool { return j.f.Throttled() },
+		then: func(j judged) diag.Finding { return reading.Throttled(j.f, "this node's terminal stream") }},
+	{when: func(j judged) bool { return world.EdgeWithholds(j.c, j.f) },
+		then: func(j judged) diag.Finding {
+			return reading.HeldBack(diag.SigNodeStreamMTLS, j.f, diag.ReasonTerminalGatewayDown)
+		}},
+	{when: func(j judged) bool { return j.denied() && !world.DeniesNode(j.c, j.f) },
+		then: fails(diag.SigNodeStreamMTLS, "%s, or what is in front of it, refuses the node's stream: HTTP %s %s; %s, so "+
+			"whether the platform denies this node is not known", where, httpStatus, code, letIn),
+		side: diag.SidePlatform, reason: diag.ReasonTerminalGatewayDown},
+	{when: func(j judged) bool { return j.refused() && !reading.PlatformDenies(j.f) && !world.BadOwnCert(j.c) },
+		then: fails(diag.SigNodeStreamMTLS, "HTTP %s comes from the terminal listener at %s, or from what is in front of "+
+			"it: the answer has %s, so whether the gateway refuses the node's certificate is not known", httpStatus, where,
+			noPlatform),
+		side: diag.SidePlatform, reason: diag.ReasonTerminalGatewayDown,
+		also: func(j judged, out *diag.Finding) {
+			if world.OperatorGetsSame(j.c, j.f) {
+				out.Culprit = world.CulpritControlPlane
+			}
+		}},
+	// its own files: nothing was sent
+	{when: func(j judged) bool { return reading.InPhase(j.f, "cert") },
+		then: fails(diag.SigNodeStreamMTLS, "the node has no credential to present to %s: %s", where, saw),
+		also: func(j judged, out *diag.Finding) { out.Culprit = culpritCert(j) }},
+	{when: streamsCertRefused,
+		then: fails(diag.SigNodeStreamMTLS, "%s refuses this node's certificate: %s", where, saw),
+		also: func(j judged, out *diag.Finding) {
+			switch {
+			case world.BadOwnCert(j.c):
+				out.Culprit = culpritCert(j)
+			case j.refused():
+				out.Culprit = reading.CulpritDenied(j.c, j.f)
+			}
+		}},
+	{when: func(j judged) bool { return reading.Distrusts(j.f) && !world.Misdirected(j.c, j.f) },
+		then: fails(diag.SigNodeStreamMTLS, "%s: %s%s", distrust, saw, presented),
+		also: func(j judged, out *diag.Finding) { world.AddShown(j.c, j.f, "trust.terminal_server", out) }},
+	{when: streamUnanswered,
+		then: fails(diag.SigNodeStreamTimeout, "the node gets %s from %s: %s", gets, where, saw),
+		also: func(j judged, out *diag.Finding) {
+			out.Side = world.BesidePath(j.c, j.f)
+			world.LocateFault(j.c, j.f, out)
+			out.Text += world.ByProvider(j.c)
+		}},
+	{side: diag.SideEdge,
+		then: fails(diag.SigNodeStreamTimeout, "%s, which the agent streams to, or what is in front of it, answers as no "+
+			"terminal gateway does: %s", where, saw)},
+}
+
+// takenOrUnknown reports whether the gateway took the stream, or only its session, which does not exist, is at fault.
+func takenOrUnknown(f *diag.Fact) bool { return f.Passed() || reading.SessionNotFound(f) }
+
+func streamBlocked(j judged) *diag.Finding {
+	return world.BlockedByUnit(j.c, j.f, world.AgentUnheard(j.c) || world.StreamMissing(j.c))
+}
+
+func profilesTerminal(j judged) string { return hop.EndpointOf(j.c.Expected("node_terminal_url")) }
+
+func noTerminalURL(j judged) string { return reading.NoURL(j.f, "GPUAAS_TERMINAL_API_URL") }
+
+// terminalKnown reports whether the profile names a terminal gateway.
+func terminalKnown(c *hop.Case) bool {
+	return c.Expected("node_terminal_url") != "" || c.Expected("terminal_base") != ""
+}
+
+// streamsCertRefused reports whether the listener refuses the node's certificate, or what a bad one explains.
+func streamsCertRefused(j judged) bool {
+	return reading.IsMTLS(j.f.Failure) || j.f.Failure == diag.MTLSIngress400 || j.refused() ||
+		(reading.Vague(j.f) && reading.RefusesCert(j.f) && world.BadOwnCert(j.c))
+}
+
+// streamUnanswered reports whether no gateway answered.
+func streamUnanswered(j judged) bool {
+	switch j.f.Failure {
+	case diag.HTTPTimeout, diag.HTTPNotHTTP, diag.HTTPClosed, diag.TLSALPN:
+		return true
 	}
-	return out
+	return reading.InPhase(j.f, "dns", "tcp", "tls") || world.Misdirected(j.c, j.f) || j.status() >= 500
 }

@@ -84,7 +84,7 @@ func judgeOpenTask(c *hop.Case) []diag.Finding {
 	case st == "completed", st == "failed":
 		return nil
 	case world.Decided(c) != "" && !world.ShellComputed(c): // the platform withdraws an unclaimed task
-		return world.ByDecision(f, world.Decided(c))
+		return []diag.Finding{world.ByDecision(f, world.Decided(c))}
 	case world.CutBefore(c):
 		return []diag.Finding{reading.Undecided(f, "terminal.open is %s, and the session was cut on the browser's side", st)}
 	case st != "expired" && !world.WaitedFor(f):

@@ -70,7 +70,7 @@ func judgeRuntimeAPI(c *hop.Case) []diag.Finding {
 	case reading.NotAllowed(f):
 		return []diag.Finding{reading.Undecided(f, "this login may not read what the agent uses: %s", reading.Saw(f))}
 	case world.ForeignAgent(c), unnamedAPI(c, f):
-		return reading.NotNamed(f, "GPUAAS_API_URL")
+		return []diag.Finding{reading.NotNamed(f, "GPUAAS_API_URL")}
 	case f.Throttled():
 		return []diag.Finding{reading.Throttled(f, "this node")}
 	case reading.Distrusts(f) && !world.Misdirected(c, f):

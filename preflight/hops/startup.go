@@ -89,7 +89,7 @@ func judgeShell(c *hop.Case) []diag.Finding {
 	cut := world.StreamCut(c)
 	switch w := world.Decided(c); {
 	case w != "":
-		return world.ByDecision(f, w)
+		return []diag.Finding{world.ByDecision(f, w)}
 	case cut.At != world.CutNowhere:
 		return []diag.Finding{reading.Undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.Text,
 			world.LastLines(f))}

@@ -29,7 +29,7 @@ func terminalTokenMint() hop.Hop {
 			case f == nil:
 				return nil
 			case world.Decisions[reading.Code(f)] != "":
-				return world.ByDecision(f, reading.Code(f))
+				return []diag.Finding{world.ByDecision(f, reading.Code(f))}
 			case f.Failure == diag.HTTPEdgeAuth:
 				return []diag.Finding{reading.Undecided(f,
 					"the edge at %s asks for a login in place of a terminal token, and %s", reading.Where(f), reading.CookieOf(f))}

@@ -180,11 +180,11 @@ func NoURL(f *diag.Fact, name string) string {
 }
 
 // NotNamed is the finding of a hop whose listener should be in this variable of the agent's environment, and is not.
-func NotNamed(f *diag.Fact, variable string) []diag.Finding {
-	return []diag.Finding{{
+func NotNamed(f *diag.Fact, variable string) diag.Finding {
+	return diag.Finding{
 		Status: diag.StatusSkipped, Evidence: []string{f.ID},
 		Because: fmt.Sprintf("%s is not set in the agent's environment, so there is no listener to ask", variable),
-	}}
+	}
 }
 
 // NotAllowed reports whether f failed only because this login lacks the permission to read. Root may read all.

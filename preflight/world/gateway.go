@@ -132,10 +132,10 @@ func Decided(c *hop.Case) string {
 
 // ByDecision is the finding of a terminal hop that did not pass because of a decision during the walk: no hop is at
 // fault, and nothing proves that the terminal works.
-func ByDecision(f *diag.Fact, word string) []diag.Finding {
+func ByDecision(f *diag.Fact, word string) diag.Finding {
 	out := reading.Undecided(f, "%s",
 		fmt.Sprintf("%s during this walk (the platform says %s), so no terminal is given: read the allocation and "+
 			"the node again", Decisions[word], word))
 	out.Failure, out.Lack = diag.OK, diag.LackAnswer // the failure is the end of the session, which was intended
-	return []diag.Finding{out}
+	return out
 }
