@@ -78,64 +78,114 @@ func controlPlaneAccess() hop.Hop {
 }
 
 func judgeControlPlane(c *hop.Case) []diag.Finding {
-	h, a := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz), c.Fact(diag.HopControlPlaneAccess, hop.StepAuth)
-	switch {
-	case h != nil && h.Failure == diag.HTTPEdgeAuth:
-		return []diag.Finding{reading.Undecided(h,
-			"the edge at %s asks for a login in place of the API: nothing of the API was seen", reading.Where(h))}
-	// the API works, its health page does not
-	case h != nil && !reading.Good(h) && reading.ReachedServer(h) && accepted(a):
-		if world.DeniesAccess(h) {
-			return nil
-		}
-		return []diag.Finding{reading.Warn("", h,
-			"the health page at %s fails (%s), but the API accepts this operator's token; "+
-				"if the platform has another health page, or none, set mapping.paths.healthz to it, or to \"-\"",
-			reading.Where(h), reading.Saw(h))}
-	case world.DeniesAccess(h) && reading.ForeignPage(h):
-		return []diag.Finding{reading.Undecided(h, "%s in place of the API's health page: nothing of the API was seen",
-			world.PageFrom(h))}
-	case world.DeniesAccess(h) && a != nil && world.OperatorGetsSame(c, h):
-		out := reading.Undecided(h,
-			"the API at %s, or what is in front of it, answers with and without the operator's token as it "+
-				"answers its health page: %s; nothing of the API was seen", reading.Where(h), reading.Saw(h))
-		out.Lack = diag.LackPlatform
-		return []diag.Finding{out}
-	case world.DeniesAccess(h):
-		return []diag.Finding{reading.Undecided(h,
-			"the API at %s answers, but its health page %s, so its health was not measured; "+
-				"set mapping.paths.healthz to a public page, or to \"-\"", reading.Where(h), world.DescribeClosedHealthPage(h))}
-	case h != nil && (!h.Passed() || !reading.Good(h)):
-		return []diag.Finding{noAPI(c, h)}
-	case a == nil:
-		return nil
-	case reading.Status(a) == 403 && reading.ForeignPage(a):
-		return []diag.Finding{reading.Undecided(a,
-			"%s in place of the API's: whether the API takes the operator's token was not "+
-				"seen", world.PageFrom(a))}
-	case a.Failure == diag.HTTPEdgeAuth: // a 401 with a page, too
-		return []diag.Finding{reading.Undecided(a, "the edge at %s asks for a login in place of the API", reading.Where(a))}
-	case (reading.Status(a) == 401 || reading.Status(a) == 403) && world.PassedOnce(c, a):
-		out := reading.Fail(diag.SigControlPlaneUnreachable, a, "the API refuses the operator's token only at times: %s",
-			reading.Saw(a))
-		out.Side = diag.SidePlatform
-		return []diag.Finding{out}
-	case reading.Status(a) == 401 || reading.Status(a) == 403:
-		out := reading.Fail(diag.SigOperatorAuthFailed, a, "the API refuses the operator's token: %s", reading.Saw(a))
-		if !world.TokenRead(a) {
-			out.Text += "; whether the token reached it is not known: an edge may have removed it, or answered itself"
-		}
-		return []diag.Finding{out}
-	case a.Passed(), reading.NoTrustPage(a):
-		return nil
+	if out := apiHealthRows.judge(judged{c: c, f: c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz)}); out != nil {
+		return list(out)
 	}
-	out := reading.Fail(diag.SigControlPlaneUnreachable, a,
-		"the operator's request with the token gets %s from the API: %s", world.Gets(a), reading.Saw(a))
-	if h != nil {
-		out.Text += "; its health page answers"
+	return list(operatorTokenRows.judge(judged{c: c, f: operatorsAuth(c)}))
+}
+
+func operatorsAuth(c *hop.Case) *diag.Fact { return c.Fact(diag.HopControlPlaneAccess, hop.StepAuth) }
+
+// apiHealthRows are about the health page, which is asked for without a token.
+var apiHealthRows = rows{
+	{when: func(j judged) bool { return j.f.Failure == diag.HTTPEdgeAuth },
+		then: undecided("the edge at %s asks for a login in place of the API: nothing of the API was seen", where)},
+	{when: func(j judged) bool { return worksWithoutPage(j) && world.DeniesAccess(j.f) }},
+	{when: worksWithoutPage,
+		then: warns("", "the health page at %s fails (%s), but the API accepts this operator's token; if the platform has "+
+			"another health page, or none, set mapping.paths.healthz to it, or to \"-\"", where, saw)},
+	{when: func(j judged) bool { return world.DeniesAccess(j.f) && reading.ForeignPage(j.f) },
+		then: undecided("%s in place of the API's health page: nothing of the API was seen", pageFrom)},
+	{
+		when: func(j judged) bool {
+			return world.DeniesAccess(j.f) && operatorsAuth(j.c) != nil && world.OperatorGetsSame(j.c, j.f)
+		},
+		then: undecided("the API at %s, or what is in front of it, answers with and without the operator's token as it "+
+			"answers its health page: %s; nothing of the API was seen", where, saw),
+		also: func(_ judged, out *diag.Finding) { out.Lack = diag.LackPlatform },
+	},
+	{when: func(j judged) bool { return world.DeniesAccess(j.f) },
+		then: undecided("the API at %s answers, but its health page %s, so its health was not measured; set "+
+			"mapping.paths.healthz to a public page, or to \"-\"", where, closedPage)},
+	{when: func(j judged) bool { return j.f.Passed() && reading.Good(j.f) }},
+
+	// It does not answer the operator, or answers wrongly. The answer locates the fault: HTTP shows that an edge was
+	// reached, and an answer to another vantage shows that the platform is up. The node's path says nothing about a
+	// certificate that the operator does not trust.
+	{when: func(j judged) bool { return j.f.Phase == "tls" && j.status() == 0 && reading.Distrusts(j.f) },
+		then: noAPI},
+	{when: func(j judged) bool { return reading.IsMTLS(j.f.Failure) || j.f.Failure == diag.MTLSIngress400 },
+		then: fails(diag.SigControlPlaneUnreachable, "the listener at %s wants a client certificate, and an operator's "+
+			"request has none: a node ingress in place of the API (api_base), or an edge for other clients: %s", where, saw)},
+	{when: func(j judged) bool { return world.ResolverAtFault(j.c, j.f) },
+		then: noAPI, side: diag.SideOperator},
+	{when: func(j judged) bool { return reading.HasGap(j.f) }, then: noAPI}, // the API answers; see JudgeLostAnswer
+	// a slow server, or a path that drops large packets
+	{
+		when: func(j judged) bool {
+			return reading.GotNoAnswer(j.f) && reading.FullyAcknowledged(j.f) && !reading.InPhase(j.f, "http")
+		},
+		then: noAPI, culprit: world.CulpritControlPlane,
+	},
+	// name, path and certificate are sound
+	{when: func(j judged) bool { return j.status() != 0 },
+		then: fails(diag.SigControlPlaneUnreachable, "the API at %s does not work: its edge, or the API itself, answers %s",
+			where, saw),
+		side: diag.SidePlatform, culprit: world.CulpritControlPlane, also: claimDown},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "http") || world.NodeHears(j.c) == world.SilentSide },
+		then: noAPI, side: diag.SidePlatform, culprit: world.CulpritControlPlane, also: claimDown},
+	{when: func(j judged) bool { return world.NodeHears(j.c) == world.AnsweredSide },
+		then: noAPI, culprit: world.CulpritOperatorWay,
+		also: func(j judged, out *diag.Finding) {
+			if world.Claim(j.c, out, world.ClaimOperatorWay) {
+				out.Side = diag.SideOperator
+			} else { // the API's listener is not the one that answers the node
+				world.Claim(j.c, out, world.ClaimPlatformLives)
+			}
+		}},
+	{then: noAPI, culprit: world.CulpritControlPlane},
+}
+
+// operatorTokenRows are about a request with the operator's token.
+var operatorTokenRows = rows{
+	{when: func(j judged) bool { return j.status() == 403 && reading.ForeignPage(j.f) },
+		then: undecided("%s in place of the API's: whether the API takes the operator's token was not seen", pageFrom)},
+	// a 401 with a page, too
+	{when: func(j judged) bool { return j.f.Failure == diag.HTTPEdgeAuth },
+		then: undecided("the edge at %s asks for a login in place of the API", where)},
+	{when: func(j judged) bool { return j.refused() && world.PassedOnce(j.c, j.f) },
+		then: fails(diag.SigControlPlaneUnreachable, "the API refuses the operator's token only at times: %s", saw),
+		side: diag.SidePlatform},
+	{when: func(j judged) bool { return j.refused() && world.TokenRead(j.f) },
+		then: fails(diag.SigOperatorAuthFailed, "the API refuses the operator's token: %s", saw)},
+	{when: judged.refused,
+		then: fails(diag.SigOperatorAuthFailed, "the API refuses the operator's token: %s; whether the token reached it is "+
+			"not known: an edge may have removed it, or answered itself", saw)},
+	{when: func(j judged) bool { return j.f.Passed() || reading.NoTrustPage(j.f) }},
+	{side: diag.SidePlatform,
+		then: fails(diag.SigControlPlaneUnreachable, "the operator's request with the token gets %s from the API: %s%s", gets,
+			saw, butHealthy)},
+}
+
+// worksWithoutPage reports whether the API works, and its health page does not.
+func worksWithoutPage(j judged) bool {
+	return !reading.Good(j.f) && reading.ReachedServer(j.f) && accepted(operatorsAuth(j.c))
+}
+
+var noAPI = fails(diag.SigControlPlaneUnreachable, "the operator gets %s from the API at %s: %s%s", gets, where, saw,
+	presented)
+
+func claimDown(j judged, out *diag.Finding) {
+	if world.NodeHears(j.c) == world.SilentSide {
+		world.Claim(j.c, out, world.ClaimPlatformDown)
 	}
-	out.Side = diag.SidePlatform
-	return []diag.Finding{out}
+}
+
+func butHealthy(j judged) string {
+	if j.c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz) == nil {
+		return ""
+	}
+	return "; its health page answers"
 }
 
 // accepted reports whether the API itself answered the operator's token: a public page at this address has none of the
@@ -145,47 +195,4 @@ func accepted(f *diag.Fact) bool {
 		return false
 	}
 	return len(f.HTTP.Fields) > 0 || strings.Contains(f.HTTP.ContentType, "json")
-}
-
-// noAPI is the finding for an API that does not answer the operator, or answers wrongly. The answer locates the
-// fault: HTTP shows that an edge was reached, and an answer to another vantage shows that the platform is up.
-func noAPI(c *hop.Case, f *diag.Fact) diag.Finding {
-	out := reading.Fail(diag.SigControlPlaneUnreachable, f, "the operator gets %s from the API at %s: %s%s",
-		world.Gets(f), reading.Where(f), reading.Saw(f), world.Presented(f))
-	node := world.NodeHears(c)
-	switch {
-	// The operator does not trust the certificate: the node's path says nothing about that.
-	case f.Phase == "tls" && reading.Status(f) == 0 && reading.Distrusts(f):
-	case reading.IsMTLS(f.Failure), f.Failure == diag.MTLSIngress400:
-		out.Text = fmt.Sprintf("the listener at %s wants a client certificate, and an operator's request has none: a node "+
-			"ingress in place of the API (api_base), or an edge for other clients: %s", reading.Where(f), reading.Saw(f))
-	case world.ResolverAtFault(c, f):
-		out.Side = diag.SideOperator
-	case reading.HasGap(f): // the API answers; see JudgeLostAnswer
-	case reading.GotNoAnswer(f) && reading.FullyAcknowledged(f) && !reading.InPhase(f, "http"):
-		// a slow server, or a path that drops large packets
-		out.Culprit = world.CulpritControlPlane
-	case reading.Status(f) != 0 || reading.InPhase(f, "http"): // name, path and certificate are sound
-		out.Side, out.Culprit = diag.SidePlatform, world.CulpritControlPlane
-		if reading.Status(f) != 0 {
-			out.Text = fmt.Sprintf("the API at %s does not work: its edge, or the API itself, answers %s", reading.Where(f),
-				reading.Saw(f))
-		}
-		if node == world.SilentSide {
-			world.Claim(c, &out, world.ClaimPlatformDown)
-		}
-	case node == world.SilentSide:
-		out.Side, out.Culprit = diag.SidePlatform, world.CulpritControlPlane
-		world.Claim(c, &out, world.ClaimPlatformDown)
-	case node == world.AnsweredSide:
-		out.Culprit = world.CulpritOperatorWay
-		if world.Claim(c, &out, world.ClaimOperatorWay) {
-			out.Side = diag.SideOperator
-		} else { // the API's listener is not the one that answers the node
-			world.Claim(c, &out, world.ClaimPlatformLives)
-		}
-	default:
-		out.Culprit = world.CulpritControlPlane
-	}
-	return out
 }

@@ -106,6 +106,8 @@ func theWord(j judged) string     { return j.word }
 func nodeID(j judged) string      { return j.c.Subject.NodeID }
 func certFile(j judged) string    { return j.f.Request.Cert }
 func culpritCert(j judged) string { return "node file " + certFile(j) }
+func pageFrom(j judged) string    { return world.PageFrom(j.f) }
+func closedPage(j judged) string  { return world.DescribeClosedHealthPage(j.f) }
 func presented(j judged) string   { return world.Presented(j.f) }
 func distrust(j judged) string    { return reading.Distrust(j.f) }
 func signer(j judged) string      { return world.Signer(j.f) }
