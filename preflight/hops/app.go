@@ -50,17 +50,13 @@ func appRuntimeLiveness() hop.Hop {
 					// The workload listens in the machine's network namespace, even if the agent has its own.
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", world.AppPort(c)), View: diag.ViewHost}
 				},
-				Excused: func(c *hop.Case, _ *diag.Fact) bool {
-					unit := c.Fact(id, hop.StepUnit)
-					return unit.Passed() && (world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute,
-						hop.StepRoute).Passed())
-				},
+				Excused: func(c *hop.Case, _ *diag.Fact) bool { return served(c) },
 			},
 		},
 		Judge: judgeWorkload,
 		Pass: func(c *hop.Case) string {
 			var parts []string
-			switch unit := c.Fact(id, hop.StepUnit); {
+			switch unit := workloadUnit(c); {
 			case !unit.Passed():
 			case unit.Unit != nil && unit.Unit.Sub == "exited": // a oneshot that has ended well
 				parts = append(parts, world.AppUnit(c)+" has ended well, and has no process")
@@ -77,53 +73,85 @@ func appRuntimeLiveness() hop.Hop {
 
 // judgeWorkload judges the unit and the port, then what the platform reports of a workload that runs.
 func judgeWorkload(c *hop.Case) []diag.Finding {
-	unit, port := c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit), c.Fact(diag.HopAppRuntimeLiveness, hop.StepPort)
-	switch {
-	case unit != nil && unit.Failure == diag.UnitMissing && guessedUnit(c):
-		if port.Passed() {
-			return nil
-		}
-		return []diag.Finding{reading.Unmapped(unit, "the platform names no unit of the workload, and %s has no %s "+
-			"(allocation.app_unit)", c.Subject.NodeHost, unit.Request.Target)}
-	case unit != nil && world.InTransition(unit):
-		return []diag.Finding{world.Starting(unit)}
-	case unit != nil && (unit.Failure == diag.UnitInactive || unit.Failure == diag.UnitFailed ||
-		unit.Failure == diag.UnitMissing || unit.Failure == diag.ProcessStopped):
-		return []diag.Finding{reading.Fail(diag.SigAppStopped, unit, "the workload %s does not run: %s%s",
-			unit.Request.Target, reading.Saw(unit), world.HeldByOther(c))}
-	case port != nil && !port.Passed() && unit.Passed() &&
-		(world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed()):
-		return []diag.Finding{reading.Warn("", port, "the workload's port %s does not answer at 127.0.0.1, but the "+
-			"workload is served by %s", world.AppPort(c), servedBy(c, unit))}
-	case port != nil && !port.Passed():
-		out := reading.Fail(diag.SigAppStopped, port, "the workload's port %s does not answer on the node: %s",
-			world.AppPort(c), reading.Saw(port))
-		if unit.Passed() && world.ListensApart(unit) {
-			out.Text += fmt.Sprintf("; %s runs in its own network namespace", unit.Request.Target)
-		}
-		return []diag.Finding{out}
-	case unit != nil && !unit.Passed():
-		return []diag.Finding{reading.Undecided(unit, "the workload's unit could not be checked: %s", reading.Saw(unit))}
-	case unit == nil:
-		return nil // whether it runs was not measured
+	return list(workloadRows.judge(judged{c: c, f: workloadUnit(c)}))
+}
+
+func workloadUnit(c *hop.Case) *diag.Fact { return c.Fact(diag.HopAppRuntimeLiveness, hop.StepUnit) }
+func workloadPort(c *hop.Case) *diag.Fact { return c.Fact(diag.HopAppRuntimeLiveness, hop.StepPort) }
+
+// workloadRows are about the unit, and some about another fact.
+var workloadRows = rows{
+	{when: func(j judged) bool { return unitGuessedWrong(j) && workloadPort(j.c).Passed() }},
+	{when: unitGuessedWrong,
+		then: func(j judged) diag.Finding {
+			return reading.Unmapped(j.f, "the platform names no unit of the workload, and %s has no %s (allocation.app_unit)",
+				j.c.Subject.NodeHost, target(j))
+		}},
+	{when: func(j judged) bool { return world.InTransition(j.f) },
+		then: func(j judged) diag.Finding { return world.Starting(j.f) }},
+	{when: func(j judged) bool { return reading.Stopped(j.f) },
+		then: fails(diag.SigAppStopped, "the workload %s does not run: %s%s", target, saw, heldByOther)},
+	{of: workloadPort,
+		when: func(j judged) bool { return !j.f.Passed() && served(j.c) },
+		then: warns("", "the workload's port %s does not answer at 127.0.0.1, but the workload is served by %s", appPort,
+			servedBy)},
+	{of: workloadPort,
+		when: func(j judged) bool { return !j.f.Passed() },
+		then: fails(diag.SigAppStopped, "the workload's port %s does not answer on the node: %s%s", appPort, saw,
+			listensApart)},
+	{when: func(j judged) bool { return !j.f.Passed() },
+		then: undecided("the workload's unit could not be checked: %s", saw)},
+	{of: runningsAllocation,
+		when: credentialBad,
+		then: fails(diag.SigAppCredentialFailing, "%s runs, but the platform says that its credential is refused repeatedly",
+			appUnit)},
+	{of: runningsAllocation,
+		when: func(j judged) bool { return observedAgo(j) > staleObservation },
+		then: warns(diag.SigAppObservationStale, "the workload runs; the platform's last look at it is %s old",
+			func(j judged) string { return diag.Age(observedAgo(j)) })},
+}
+
+func appPort(j judged) string     { return world.AppPort(j.c) }
+func appUnit(j judged) string     { return world.AppUnit(j.c) }
+func heldByOther(j judged) string { return world.HeldByOther(j.c) }
+
+// unitGuessedWrong reports whether the platform names no unit, and the node has none of the conventional name.
+func unitGuessedWrong(j judged) bool { return j.f.Failure == diag.UnitMissing && guessedUnit(j.c) }
+
+// served reports whether the workload answers elsewhere than at the loopback address.
+func served(c *hop.Case) bool {
+	unit := workloadUnit(c)
+	return unit.Passed() &&
+		(world.ListensAt(unit, world.AppPort(c)) || c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed())
+}
+
+func listensApart(j judged) string {
+	if unit := workloadUnit(j.c); unit.Passed() && world.ListensApart(unit) {
+		return fmt.Sprintf("; %s runs in its own network namespace", unit.Request.Target)
 	}
-	f, seen := c.Fact(diag.HopAllocationBinding, hop.StepAllocation), world.AllocationField(c,
-		"allocation.app_last_observed_at")
-	healthy, err := strconv.ParseBool(world.AllocationField(c, "allocation.app_credential_healthy"))
-	if f != nil && err == nil && !healthy {
-		return []diag.Finding{reading.Fail(diag.SigAppCredentialFailing, f,
-			"%s runs, but the platform says that its credential is refused repeatedly", world.AppUnit(c))}
-	}
-	at, err := time.Parse(time.RFC3339Nano, seen)
-	if f == nil || err != nil {
+	return ""
+}
+
+// runningsAllocation returns the answer about the allocation; nil if whether its workload runs was not measured.
+func runningsAllocation(c *hop.Case) *diag.Fact {
+	if workloadUnit(c) == nil {
 		return nil
 	}
-	age := platformTime(c, f).Sub(at)
-	if age <= staleObservation {
-		return nil
+	return c.Fact(diag.HopAllocationBinding, hop.StepAllocation)
+}
+
+func credentialBad(j judged) bool {
+	healthy, err := strconv.ParseBool(world.AllocationField(j.c, "allocation.app_credential_healthy"))
+	return err == nil && !healthy
+}
+
+// observedAgo returns how old the platform's last observation of the workload is; 0 if it is not known.
+func observedAgo(j judged) time.Duration {
+	at, err := time.Parse(time.RFC3339Nano, world.AllocationField(j.c, "allocation.app_last_observed_at"))
+	if err != nil {
+		return 0
 	}
-	return []diag.Finding{reading.Warn(diag.SigAppObservationStale, f,
-		"the workload runs; the platform's last look at it is %s old", diag.Age(age))}
+	return platformTime(j.c, j.f).Sub(at)
 }
 
 // platformTime returns when the platform gave an answer, by its own clock if that is known. A date may be an edge's.
@@ -145,10 +173,10 @@ func platformTime(c *hop.Case, f *diag.Fact) time.Time {
 func guessedUnit(c *hop.Case) bool { return world.AllocationField(c, "allocation.app_unit") == "" }
 
 // servedBy describes where a workload answers that does not answer at the loopback address.
-func servedBy(c *hop.Case, unit *diag.Fact) string {
-	if world.ListensAt(unit, world.AppPort(c)) {
+func servedBy(j judged) string {
+	if unit := workloadUnit(j.c); world.ListensAt(unit, world.AppPort(j.c)) {
 		return "a listener at " + strings.Join(unit.Unit.Listening, ", ")
 	}
-	return fmt.Sprintf("the product URL, which answers HTTP %d", reading.Status(c.Fact(diag.HopAppUserRoute,
-		hop.StepRoute)))
+	return fmt.Sprintf("the product URL, which answers HTTP %d",
+		reading.Status(j.c.Fact(diag.HopAppUserRoute, hop.StepRoute)))
 }

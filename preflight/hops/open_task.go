@@ -58,69 +58,75 @@ func terminalOpenTask() hop.Hop {
 		}},
 		Judge: judgeOpenTask,
 		Pass: func(c *hop.Case) string {
-			return claimed(c) + ", now " + world.SessionField(c, "session.task_status")
+			return claimed(judged{c: c}) + ", now " + world.SessionField(c, "session.task_status")
 		},
 	}
 }
 
 func judgeOpenTask(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)
-	if f == nil {
-		return nil
-	}
-	st := world.SessionField(c, "session.task_status")
-	open := c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.task_claimed_at").IsZero() && st != "dispatched"
-	switch {
-	case st == "" && reading.Status(f) == 200 && reading.Unasked(f, "session.task_status"):
-		return nil
-	case st == "" && reading.Status(f) != 200:
-		return []diag.Finding{reading.Undecided(f, "the session could not be read: %s", reading.Saw(f))}
-	case world.BrowserNeverReachedGateway(c):
-		return []diag.Finding{reading.Undecided(f, "the browser never reached the gateway, so no terminal.open was queued")}
-	case st == "":
-		return []diag.Finding{reading.Unmapped(f, "the session names no terminal.open task")}
-	case !slices.Contains(world.TaskStates[:], st):
-		return []diag.Finding{reading.UnknownWord(f, "the status of terminal.open", st, world.TaskStates[:])}
-	case st == "completed", st == "failed":
-		return nil
-	case world.Decided(c) != "" && !world.ShellComputed(c): // the platform withdraws an unclaimed task
-		return []diag.Finding{world.ByDecision(f, world.Decided(c))}
-	case world.CutBefore(c):
-		return []diag.Finding{reading.Undecided(f, "terminal.open is %s, and the session was cut on the browser's side", st)}
-	case st != "expired" && !world.WaitedFor(f):
-		return []diag.Finding{reading.Undecided(f, "terminal.open was %s; its outcome could not be read: %s", st,
-			reading.Saw(f))}
-	case open && world.ShellComputed(c):
-		return []diag.Finding{reading.Undecided(f,
-			"a shell computed in this session, and the platform's row has its terminal.open %s and not claimed", st)}
-	case open && reading.Unasked(f, "session.task_claimed_at"):
-		return []diag.Finding{reading.Undecided(f,
-			"terminal.open is %s, and this platform does not report whether it was claimed", st)}
-	case open:
-		out := reading.Fail(diag.SigTaskClaimFailed, f, "no agent claimed terminal.open (task is %s)", st)
-		locateUnclaimed(c, &out)
-		return []diag.Finding{out}
-	case world.ShellComputed(c): // terminal.open did its work: the browser saw the shell compute
-		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the shell computes, but the agent's result for terminal.open has not arrived (%s, %s)", claimed(c),
-			reading.TaskAfter(st, f))}
-	case world.TerminalReady(c): // terminal.open did its work, even if the shell is silent then
-		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the terminal is ready, but the agent's result for terminal.open has not arrived (%s, %s)",
-			claimed(c), reading.TaskAfter(st, f))}
-	case st == "expired": // no result counts any more
-		return []diag.Finding{observed(diag.SigResultPostFailed, f,
-			"the agent claimed terminal.open, but its result has not arrived (%s, %s)", claimed(c), reading.TaskAfter(st, f))}
-	}
-	out := reading.Undecided(f, "%s, but not answered yet (%s)", claimed(c), reading.TaskAfter(st, f))
-	out.Failure = diag.OK // its failure is only the poll's time-out
-	return []diag.Finding{out}
+	return list(openTaskRows.judge(judged{c: c, f: c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow),
+		word: world.SessionField(c, "session.task_status")}))
+}
+
+// openTaskRows are about the session's row; the word is the status of its terminal.open.
+var openTaskRows = rows{
+	{
+		when: func(j judged) bool {
+			return j.word == "" && j.status() == 200 && reading.Unasked(j.f, "session.task_status")
+		},
+	},
+	{when: func(j judged) bool { return j.word == "" && j.status() != 200 },
+		then: undecided("the session could not be read: %s", saw)},
+	{when: func(j judged) bool { return world.BrowserNeverReachedGateway(j.c) },
+		then: undecided("the browser never reached the gateway, so no terminal.open was queued")},
+	{when: func(j judged) bool { return j.word == "" },
+		then: func(j judged) diag.Finding { return reading.Unmapped(j.f, "the session names no terminal.open task") }},
+	{when: func(j judged) bool { return !slices.Contains(world.TaskStates[:], j.word) },
+		then: func(j judged) diag.Finding {
+			return reading.UnknownWord(j.f, "the status of terminal.open", j.word, world.TaskStates[:])
+		}},
+	{when: func(j judged) bool { return j.word == "completed" || j.word == "failed" }},
+	// the platform withdraws an unclaimed task
+	{when: func(j judged) bool { return world.Decided(j.c) != "" && !world.ShellComputed(j.c) },
+		then: func(j judged) diag.Finding { return world.ByDecision(j.f, world.Decided(j.c)) }},
+	{when: func(j judged) bool { return world.CutBefore(j.c) },
+		then: undecided("terminal.open is %s, and the session was cut on the browser's side", theWord)},
+	{when: func(j judged) bool { return j.word != "expired" && !world.WaitedFor(j.f) },
+		then: undecided("terminal.open was %s; its outcome could not be read: %s", theWord, saw)},
+	{when: func(j judged) bool { return unclaimedOpen(j) && world.ShellComputed(j.c) },
+		then: undecided("a shell computed in this session, and the platform's row has its terminal.open %s and not claimed",
+			theWord)},
+	{when: func(j judged) bool { return unclaimedOpen(j) && reading.Unasked(j.f, "session.task_claimed_at") },
+		then: undecided("terminal.open is %s, and this platform does not report whether it was claimed", theWord)},
+	{when: unclaimedOpen,
+		then: fails(diag.SigTaskClaimFailed, "no agent claimed terminal.open (task is %s)", theWord),
+		also: func(j judged, out *diag.Finding) { locateUnclaimed(j.c, out) }},
+
+	// It was claimed. What terminal.open does may be done without its result, whose time-out is only the poll's.
+	{when: func(j judged) bool { return world.ShellComputed(j.c) },
+		then: observes(diag.SigResultPostFailed, "the shell computes, but the agent's result for terminal.open has not "+
+			"arrived (%s, %s)", claimed, taskAfter)},
+	{when: func(j judged) bool { return world.TerminalReady(j.c) }, // even if the shell is silent then
+		then: observes(diag.SigResultPostFailed, "the terminal is ready, but the agent's result for terminal.open has not "+
+			"arrived (%s, %s)", claimed, taskAfter)},
+	{when: func(j judged) bool { return j.word == "expired" }, // no result counts any more
+		then: observes(diag.SigResultPostFailed, "the agent claimed terminal.open, but its result has not arrived (%s, %s)",
+			claimed, taskAfter)},
+	{then: undecided("%s, but not answered yet (%s)", claimed, taskAfter),
+		also: func(_ judged, out *diag.Finding) { out.Failure = diag.OK }},
+}
+
+func taskAfter(j judged) string { return reading.TaskAfter(j.word, j.f) }
+
+func unclaimedOpen(j judged) bool {
+	return j.word != "dispatched" &&
+		j.c.Time(diag.HopTerminalOpenTask, hop.StepSessionRow, "session.task_claimed_at").IsZero()
 }
 
 // claimed describes how fast the session's terminal.open was claimed, if the platform reports the times.
-func claimed(c *hop.Case) string {
+func claimed(j judged) string {
 	row := diag.HopTerminalOpenTask
-	q, d := c.Time(row, hop.StepSessionRow, "session.task_queued_at"), c.Time(row, hop.StepSessionRow,
+	q, d := j.c.Time(row, hop.StepSessionRow, "session.task_queued_at"), j.c.Time(row, hop.StepSessionRow,
 		"session.task_claimed_at")
 	if q.IsZero() || d.IsZero() {
 		return "claimed"

@@ -80,6 +80,12 @@ func warns(sig diag.Signal, format string, words ...word) func(judged) diag.Find
 	return func(j judged) diag.Finding { return reading.Warn(sig, j.f, format, args(j, words)...) }
 }
 
+// observes is fails for an answer that itself names the fault, so the time-out of the poll for another one is not its
+// failure.
+func observes(sig diag.Signal, format string, words ...word) func(judged) diag.Finding {
+	return func(j judged) diag.Finding { return observed(sig, j.f, format, args(j, words)...) }
+}
+
 // undecided is a finding that the fact does not answer what the hop asks.
 func undecided(format string, words ...word) func(judged) diag.Finding {
 	return func(j judged) diag.Finding { return reading.Undecided(j.f, format, args(j, words)...) }
@@ -104,6 +110,7 @@ func code(j judged) string        { return reading.Code(j.f) }
 func httpStatus(j judged) string  { return strconv.Itoa(j.status()) }
 func theWord(j judged) string     { return j.word }
 func nodeID(j judged) string      { return j.c.Subject.NodeID }
+func target(j judged) string      { return j.f.Request.Target }
 func certFile(j judged) string    { return j.f.Request.Cert }
 func culpritCert(j judged) string { return "node file " + certFile(j) }
 func pageFrom(j judged) string    { return world.PageFrom(j.f) }

@@ -47,3 +47,12 @@ func FailsLike(b, a *diag.Fact) bool {
 func Unreached(f *diag.Fact) bool {
 	return f.Failure == diag.TCPTimeout || f.Failure == diag.TCPNoRoute
 }
+
+// Stopped reports whether a unit, or its process, was found not running.
+func Stopped(f *diag.Fact) bool {
+	switch f.Failure {
+	case diag.UnitInactive, diag.UnitFailed, diag.UnitMissing, diag.ProcessStopped:
+		return true
+	}
+	return false
+}

@@ -16,14 +16,7 @@ import (
 // agentDown reports whether the agent's unit was found not running.
 func agentDown(c *hop.Case) bool {
 	f := c.Fact(diag.HopNodeReadiness, hop.StepProcess)
-	if f == nil {
-		return false
-	}
-	switch f.Failure {
-	case diag.UnitInactive, diag.UnitFailed, diag.UnitMissing, diag.ProcessStopped:
-		return true
-	}
-	return false
+	return f != nil && reading.Stopped(f)
 }
 
 // ReadModel returns a field of the newest reading of the node. Fields about the backlog come from the second reading of
