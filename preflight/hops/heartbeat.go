@@ -56,84 +56,87 @@ func nodeHeartbeat() hop.Hop {
 	}
 }
 
-// judgeHeartbeat judges whether the node could be read, and then the ages of its heartbeats.
 func judgeHeartbeat(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)
-	if f == nil {
-		return nil
-	}
-	_, beat := world.HeartbeatAge(c)
-	_, contact := world.ContactAge(c)
-	switch {
-	case world.NodeUnknown(c):
-		out := reading.Undecided(f, "the platform at %s knows no node %s (HTTP 404)%s", reading.Where(f), c.Subject.NodeID,
-			otherNodes(c))
-		out.Signal = diag.SigNodeUnknown
-		return []diag.Finding{out}
-	case world.ReadFromCache(c, f): // it does not show what is recent
-		out := reading.Undecided(f, "%s", world.FromCache(f))
-		out.Lack = diag.LackPlatform
-		return []diag.Finding{out}
-	case reading.NotKnown(f):
-		return []diag.Finding{reading.Undecided(f,
-			"the platform at %s answers HTTP 404 for the node, but %s: one of several "+
-				"servers may lack it", reading.Where(f), world.NodeKnown(c))}
-	case !f.Passed():
-		return []diag.Finding{reading.Undecided(f, "the node could not be read: %s%s", reading.Saw(f), world.Signer(f))}
-	case !beat && !contact && reading.Unasked(f, "node.last_seen_at"):
-		return nil
-	case !beat && !contact && (world.ReadModel(c, "node.last_seen_at") != "" || f.HTTP == nil || len(f.HTTP.Fields) == 0):
-		return []diag.Finding{reading.Unmapped(f, "the answer has no time of a last heartbeat that can be read")}
-	case !beat && !contact && !world.OfANode(c):
-		return []diag.Finding{reading.Unmapped(f, "nothing in the answer is about a node, so it may be about something else")}
-	case !beat && !contact && !world.NeverHeard(c):
-		return []diag.Finding{reading.Unmapped(f, "the answer has no time of a last contact, and the agent was heard: %s "+
-			"(node.last_seen_at)", world.HeardBy(c))}
-	case !beat && !contact:
-		return []diag.Finding{reading.Fail(diag.SigHeartbeatStale, f, "the platform has never heard from the agent of %s",
-			c.Subject.NodeID)}
-	}
-	return judgeAges(c, f)
+	return list(heartbeatRows.judge(judged{c: c, f: c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)}))
 }
 
-// judgeAges compares the ages of the last heartbeat and the last contact with the policy, and with the platform's own
-// checklist.
-func judgeAges(c *hop.Case, f *diag.Fact) []diag.Finding {
-	age, beat := world.HeartbeatAge(c)
-	mark := diag.Mark(world.ReadModel(c, "node.check_heartbeat"))
-	switch {
-	case beat && age > world.StaleAfter(c) && world.AgentAnswered(c) != "" && !world.OwnClock(c), world.Outdated(c):
-		return []diag.Finding{reading.Undecided(f,
-			"the platform's read model (%s) contradicts this walk (%s): the read model is outdated, or the "+
-				"clock that it is compared with is wrong", lastHeard(c), world.AgentAnswered(c))}
-	case nextUnread(c):
-		return []diag.Finding{reading.Undecided(f, "%s; whether another one followed could not be read: %s", lastHeard(c),
-			reading.Saw(c.Fact(diag.HopNodeHeartbeat, hop.StepReadAgain)))}
-	case world.SilentNode(c):
-		out := reading.Fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
-		out.Culprit = world.CulpritSilentNode
-		world.Claim(c, &out, world.ClaimMachine)
-		return []diag.Finding{out}
-	case beat && age > world.StaleAfter(c):
-		out := reading.Fail(diag.SigHeartbeatStale, f, "%s", lastHeard(c))
-		if world.ContactFresh(c) {
-			out.Text += "; the agent reaches the platform by other requests, so what is missing is the heartbeat itself"
-			if n := world.RefusedHeartbeat(c); n != nil {
-				byRefusal(&out, n)
-			}
-		}
-		return []diag.Finding{out}
-	case mark == diag.MarkFail:
-		out := reading.Warn(diag.SigHeartbeatStale, f,
-			"%s; the platform's own checklist says that the heartbeat is not current", lastHeard(c))
-		out.Reason = diag.ReasonNone // the platform contradicts itself; neither value means unreachable
-		return []diag.Finding{out}
-	}
-	return nil
+// heartbeatRows judge whether the node could be read, and then how old its last heartbeat and contact are, by the policy
+// and by the platform's own checklist.
+var heartbeatRows = rows{
+	{when: func(j judged) bool { return world.NodeUnknown(j.c) },
+		then: undecided("the platform at %s knows no node %s (HTTP 404)%s", where, nodeID, otherNodes),
+		also: func(_ judged, out *diag.Finding) { out.Signal = diag.SigNodeUnknown }},
+	// it does not show what is recent
+	{when: func(j judged) bool { return world.ReadFromCache(j.c, j.f) },
+		then: undecided("%s", func(j judged) string { return world.FromCache(j.f) }),
+		also: func(_ judged, out *diag.Finding) { out.Lack = diag.LackPlatform }},
+	{when: func(j judged) bool { return reading.NotKnown(j.f) },
+		then: undecided("the platform at %s answers HTTP 404 for the node, but %s: one of several servers may lack it", where,
+			func(j judged) string { return world.NodeKnown(j.c) })},
+	{when: func(j judged) bool { return !j.f.Passed() },
+		then: undecided("the node could not be read: %s%s", saw, signer)},
+
+	{when: func(j judged) bool { return noContactTime(j) && reading.Unasked(j.f, "node.last_seen_at") }},
+	{
+		when: func(j judged) bool {
+			return noContactTime(j) &&
+				(world.ReadModel(j.c, "node.last_seen_at") != "" || j.f.HTTP == nil || len(j.f.HTTP.Fields) == 0)
+		},
+		then: unmapped("the answer has no time of a last heartbeat that can be read"),
+	},
+	{when: func(j judged) bool { return noContactTime(j) && !world.OfANode(j.c) },
+		then: unmapped("nothing in the answer is about a node, so it may be about something else")},
+	{when: func(j judged) bool { return noContactTime(j) && !world.NeverHeard(j.c) },
+		then: unmapped("the answer has no time of a last contact, and the agent was heard: %s (node.last_seen_at)",
+			func(j judged) string { return world.HeardBy(j.c) })},
+	{when: noContactTime,
+		then: fails(diag.SigHeartbeatStale, "the platform has never heard from the agent of %s", nodeID)},
+
+	{
+		when: func(j judged) bool {
+			return world.Outdated(j.c) || (heartbeatLate(j) && world.AgentAnswered(j.c) != "" && !world.OwnClock(j.c))
+		},
+		then: undecided("the platform's read model (%s) contradicts this walk (%s): the read model is outdated, or the "+
+			"clock that it is compared with is wrong", heard, func(j judged) string { return world.AgentAnswered(j.c) }),
+	},
+	{when: func(j judged) bool { return nextUnread(j.c) },
+		then: undecided("%s; whether another one followed could not be read: %s", heard,
+			func(j judged) string { return reading.Saw(j.c.Fact(diag.HopNodeHeartbeat, hop.StepReadAgain)) })},
+	{when: func(j judged) bool { return world.SilentNode(j.c) },
+		then:    fails(diag.SigHeartbeatStale, "%s", heard),
+		culprit: world.CulpritSilentNode,
+		also:    func(j judged, out *diag.Finding) { world.Claim(j.c, out, world.ClaimMachine) }},
+	{when: func(j judged) bool { return heartbeatLate(j) && world.ContactFresh(j.c) },
+		then: fails(diag.SigHeartbeatStale, "%s; the agent reaches the platform by other requests, so what is missing is "+
+			"the heartbeat itself", heard),
+		also: byRefusal},
+	{when: heartbeatLate, then: fails(diag.SigHeartbeatStale, "%s", heard)},
+	// the platform contradicts itself; neither value means unreachable
+	{when: func(j judged) bool { return world.ReadModel(j.c, "node.check_heartbeat") == string(diag.MarkFail) },
+		then: warns(diag.SigHeartbeatStale, "%s; the platform's own checklist says that the heartbeat is not current",
+			heard),
+		reason: diag.ReasonNone},
+}
+
+func heard(j judged) string { return lastHeard(j.c) }
+
+// noContactTime reports whether the read model has neither the time of a heartbeat nor that of a contact.
+func noContactTime(j judged) bool {
+	_, known := world.ContactAge(j.c) // a heartbeat is a contact
+	return !known
+}
+
+func heartbeatLate(j judged) bool {
+	age, known := world.HeartbeatAge(j.c)
+	return known && age > world.StaleAfter(j.c)
 }
 
 // byRefusal adds to the finding of a stale heartbeat what answers the heartbeats, by an entry of the node's record.
-func byRefusal(out *diag.Finding, n *diag.RecordEntry) {
+func byRefusal(j judged, out *diag.Finding) {
+	n := world.RefusedHeartbeat(j.c)
+	if n == nil {
+		return
+	}
 	out.Side = diag.SidePlatform
 	out.Text += fmt.Sprintf("; the node's record says that heartbeats are answered HTTP %s, as of %s",
 		strings.TrimSpace(fmt.Sprintf("%d %s", n.Status, n.Code)), n.At.UTC().Format(time.RFC3339))
@@ -203,8 +206,8 @@ func nextUnread(c *hop.Case) bool {
 }
 
 // otherNodes suggests nodes of the profile in place of an unknown one.
-func otherNodes(c *hop.Case) string {
-	if near := c.Expected("other_nodes"); near != "" {
+func otherNodes(j judged) string {
+	if near := j.c.Expected("other_nodes"); near != "" {
 		return "; nodes of the profile: " + near
 	}
 	return ""

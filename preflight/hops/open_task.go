@@ -80,7 +80,7 @@ var openTaskRows = rows{
 	{when: func(j judged) bool { return world.BrowserNeverReachedGateway(j.c) },
 		then: undecided("the browser never reached the gateway, so no terminal.open was queued")},
 	{when: func(j judged) bool { return j.word == "" },
-		then: func(j judged) diag.Finding { return reading.Unmapped(j.f, "the session names no terminal.open task") }},
+		then: unmapped("the session names no terminal.open task")},
 	{when: func(j judged) bool { return !slices.Contains(world.TaskStates[:], j.word) },
 		then: func(j judged) diag.Finding {
 			return reading.UnknownWord(j.f, "the status of terminal.open", j.word, world.TaskStates[:])

@@ -91,6 +91,11 @@ func undecided(format string, words ...word) func(judged) diag.Finding {
 	return func(j judged) diag.Finding { return reading.Undecided(j.f, format, args(j, words)...) }
 }
 
+// unmapped is undecided for an answer that lacks a field that the profile maps.
+func unmapped(format string, words ...word) func(judged) diag.Finding {
+	return func(j judged) diag.Finding { return reading.Unmapped(j.f, format, args(j, words)...) }
+}
+
 // word is a part of a text that depends on the facts.
 type word func(j judged) string
 

@@ -82,65 +82,75 @@ func userText(f *diag.Fact) string {
 // judgeShell judges the shell in the session that the browser's hop opened.
 func judgeShell(c *hop.Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
-	if !reading.Upgraded(f) || f.Passed() {
+	if !reading.Upgraded(f) {
 		return nil
 	}
-	row := c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow)
-	cut := world.StreamCut(c)
-	switch w := world.Decided(c); {
-	case w != "":
-		return []diag.Finding{world.ByDecision(f, w)}
-	case cut.At != world.CutNowhere:
-		return []diag.Finding{reading.Undecided(f, "the stream was cut before the shell could be judged: %s%s", cut.Text,
-			world.LastLines(f))}
-	case world.ShellFailed(c) && world.AgentGone(c) != "": // its programs and the shell may have been killed with it
-		return []diag.Finding{world.WalkAgain(f,
-			fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
-				world.AgentGone(c), reading.Saw(f)))}
-	case diag.ShellCode(f.WS.FrameCode):
-		what := "the agent could not start the terminal"
-		if f.WS.FrameCode == diag.CodePTYExited {
-			what = "the shell started, and ended before the terminal was open"
-		}
-		out := reading.Fail(diag.SigPTYFailed, f, "%s: %s %s", what, f.WS.FrameCode, f.WS.FrameMessage)
-		out.Direct = true // the agent itself reports it, over a stream that works
-		return []diag.Finding{out}
-	case f.WS.ExitCode != nil || (f.WS.FirstFrame != "" && world.SessionField(c,
-		"session.close_reason") == world.ShellExit):
-		out := reading.Fail(diag.SigPTYFailed, f,
-			"the shell started, but ended by itself%s before it computed anything: %s%s",
-			world.ExitOf(c, f), reading.Saw(f), world.LastLines(f))
-		out.Direct = true
-		return []diag.Finding{out}
-	case f.WS.FirstFrame == "ready" || f.WS.FirstFrame == "data":
-		out := reading.Fail(diag.SigPTYFailed, f, "the terminal is ready, but its shell computes nothing: %s%s",
-			reading.Saw(f), world.LastLines(f))
-		out.Direct = true
-		return []diag.Finding{out}
-	case world.StreamCame(c) && reading.Unasked(row, "session.pty_ready_at"):
-		return []diag.Finding{reading.Undecided(f,
-			"the node's stream arrived, but this platform does not report whether its shell started: %s", reading.Saw(f))}
-	case world.GaveUpOnShell(c) && world.StreamTooLate(c) != nil:
-		return []diag.Finding{reading.Undecided(f, "%s, so whether the shell is slow is not known: %s",
-			world.StreamTooLate(c).Text, reading.Saw(f))}
-	case world.StreamCame(c) && (!world.ShellReady(c) ||
-		f.WS.FrameCode == world.StreamLate): // ready after that was too late
-		out := reading.Fail(diag.SigPTYFailed, f, "the node's stream arrived, but its shell did not start in time: %s",
-			reading.Saw(f))
-		out.Failure, out.Direct = diag.PTYSilent, true
-		return []diag.Finding{out}
-	}
-	switch {
-	case reading.Status(row) != 200:
-		return []diag.Finding{reading.Undecided(f,
-			"no shell was reached, and the session's row, which has the cause, could not be read: %s", reading.Saw(f))}
-	case world.StreamCame(c): // its delivery is judged at browser_terminal_ws
-		return []diag.Finding{reading.Undecided(f,
-			"the node's shell is ready by the gateway's own row, and the browser got no message: %s", reading.Saw(f))}
-	}
-	out := reading.Fail(diag.SigPTYFailed, f, "no shell was reached: %s", reading.Saw(f))
-	if world.BrowserNeverReachedGateway(c) {
-		out.Culprit = world.CulpritEdgeTook
-	}
-	return []diag.Finding{out}
+	return list(shellRows.judge(judged{c: c, f: f}))
+}
+
+var shellRows = rows{
+	{when: func(j judged) bool { return j.f.Passed() }},
+	{when: func(j judged) bool { return world.Decided(j.c) != "" },
+		then: func(j judged) diag.Finding { return world.ByDecision(j.f, world.Decided(j.c)) }},
+	{when: func(j judged) bool { return world.StreamCut(j.c).At != world.CutNowhere },
+		then: undecided("the stream was cut before the shell could be judged: %s%s",
+			func(j judged) string { return world.StreamCut(j.c).Text }, lastLines)},
+	// its programs and the shell may have been killed with it
+	{when: func(j judged) bool { return world.ShellFailed(j.c) && world.AgentGone(j.c) != "" },
+		then: func(j judged) diag.Finding {
+			return world.WalkAgain(j.f, fmt.Sprintf("%s, so its report about the shell is no evidence (%s): walk again",
+				world.AgentGone(j.c), reading.Saw(j.f)))
+		}},
+	// the agent itself reports it, over a stream that works
+	{when: func(j judged) bool { return j.f.WS.FrameCode == diag.CodePTYExited },
+		then: fails(diag.SigPTYFailed, "the shell started, and ended before the terminal was open: %s %s", frameCode,
+			frameMessage),
+		direct: true},
+	{when: func(j judged) bool { return diag.ShellCode(j.f.WS.FrameCode) },
+		then:   fails(diag.SigPTYFailed, "the agent could not start the terminal: %s %s", frameCode, frameMessage),
+		direct: true},
+	{when: shellExited,
+		then: fails(diag.SigPTYFailed, "the shell started, but ended by itself%s before it computed anything: %s%s",
+			func(j judged) string { return world.ExitOf(j.c, j.f) }, saw, lastLines),
+		direct: true},
+	{when: func(j judged) bool { return j.f.WS.FirstFrame == "ready" || j.f.WS.FirstFrame == "data" },
+		then:   fails(diag.SigPTYFailed, "the terminal is ready, but its shell computes nothing: %s%s", saw, lastLines),
+		direct: true},
+	{
+		when: func(j judged) bool {
+			return world.StreamCame(j.c) && reading.Unasked(sessionRow(j.c), "session.pty_ready_at")
+		},
+		then: undecided("the node's stream arrived, but this platform does not report whether its shell started: %s", saw),
+	},
+	{when: func(j judged) bool { return world.GaveUpOnShell(j.c) && world.StreamTooLate(j.c) != nil },
+		then: undecided("%s, so whether the shell is slow is not known: %s",
+			func(j judged) string { return world.StreamTooLate(j.c).Text }, saw)},
+	{
+		when: func(j judged) bool { // ready after that was too late
+			return world.StreamCame(j.c) && (!world.ShellReady(j.c) || j.f.WS.FrameCode == world.StreamLate)
+		},
+		then:    fails(diag.SigPTYFailed, "the node's stream arrived, but its shell did not start in time: %s", saw),
+		failure: diag.PTYSilent, direct: true,
+	},
+	{when: func(j judged) bool { return reading.Status(sessionRow(j.c)) != 200 },
+		then: undecided("no shell was reached, and the session's row, which has the cause, could not be read: %s", saw)},
+	// its delivery is judged at browser_terminal_ws
+	{when: func(j judged) bool { return world.StreamCame(j.c) },
+		then: undecided("the node's shell is ready by the gateway's own row, and the browser got no message: %s", saw)},
+	{when: func(j judged) bool { return world.BrowserNeverReachedGateway(j.c) },
+		then: shellNotReached, culprit: world.CulpritEdgeTook},
+	{then: shellNotReached},
+}
+
+var shellNotReached = fails(diag.SigPTYFailed, "no shell was reached: %s", saw)
+
+func sessionRow(c *hop.Case) *diag.Fact { return c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow) }
+func frameCode(j judged) string         { return j.f.WS.FrameCode }
+func frameMessage(j judged) string      { return j.f.WS.FrameMessage }
+func lastLines(j judged) string         { return world.LastLines(j.f) }
+
+// shellExited reports whether the shell ended by itself, by its exit code or by the gateway's row.
+func shellExited(j judged) bool {
+	return j.f.WS.ExitCode != nil ||
+		(j.f.WS.FirstFrame != "" && world.SessionField(j.c, "session.close_reason") == world.ShellExit)
 }
