@@ -45,42 +45,52 @@ func allocationBinding() hop.Hop {
 }
 
 func judgeAllocation(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopAllocationBinding, hop.StepAllocation)
-	if f == nil {
-		return nil
-	}
-	state, node := world.AllocationField(c, "allocation.state"), world.AllocationField(c, "allocation.node_id")
-	switch {
-	case reading.NotKnown(f):
-		out := reading.Undecided(f, "the platform at %s knows no allocation %s (HTTP 404)", reading.Where(f),
-			c.Subject.AllocationID)
-		if !world.NodeUnknown(c) { // else the finding about the unknown node matters more
-			out.Signal = diag.SigAllocationUnknown
-		}
-		return []diag.Finding{out}
-	case !f.Passed():
-		return []diag.Finding{reading.Undecided(f, "the allocation could not be read: %s%s", reading.Saw(f), world.Signer(f))}
-	case state == "" && !reading.Unasked(f, "allocation.state"):
-		return []diag.Finding{reading.Unmapped(f, "the answer has no state")}
-	case !slices.Contains(world.AllocationStates[:], state) && state != "":
-		return []diag.Finding{reading.UnknownWord(f, "the allocation's state", state, world.AllocationStates[:])}
-	case world.AllocationChanged(c) != "":
-		return []diag.Finding{world.WalkAgain(f, world.AllocationChanged(c))}
-	case state != "" && state != world.AllocationStates[0]:
-		return []diag.Finding{reading.Fail(diag.SigAllocationNotActive, f, "allocation %s is %s, not active",
-			c.Subject.AllocationID, state)}
-	case node == "" && !reading.Unasked(f, "allocation.node_id"):
-		return []diag.Finding{reading.Unmapped(f, "the answer names no node (allocation.node_id)")}
-	case node != "" && c.Subject.NodeID != "" && !strings.EqualFold(node, c.Subject.NodeID) && world.NodeUnknown(c):
-		return []diag.Finding{reading.Undecided(f, "allocation %s is on %s, and the platform knows no node %s",
-			c.Subject.AllocationID, node, c.Subject.NodeID)}
-	case world.OtherNodeText(c, "") != "" && world.SameNode(c, node): // known too late for this walk
-		return []diag.Finding{reading.Undecided(f,
-			"allocation %s is on %s, which is another name of %s by the platform's read model: "+
-				"walk again with --node-id %s", c.Subject.AllocationID, node, c.Subject.NodeID, node)}
-	case node != "" && c.Subject.NodeID != "" && !world.SameNode(c, node):
-		return []diag.Finding{reading.Fail(diag.SigAllocationNodeMismatch, f, "allocation %s is on %s, not on %s",
-			c.Subject.AllocationID, node, c.Subject.NodeID)}
-	}
-	return nil
+	return list(allocationRows.judge(judged{c: c, f: c.Fact(diag.HopAllocationBinding, hop.StepAllocation),
+		word: world.AllocationField(c, "allocation.state")}))
 }
+
+// allocationRows are about the platform's answer; the word is the allocation's state.
+var allocationRows = rows{
+	// the finding about an unknown node matters more
+	{when: func(j judged) bool { return reading.NotKnown(j.f) && world.NodeUnknown(j.c) }, then: noSuchAllocation},
+	{when: func(j judged) bool { return reading.NotKnown(j.f) },
+		then: noSuchAllocation, signal: diag.SigAllocationUnknown},
+	{when: func(j judged) bool { return !j.f.Passed() },
+		then: undecided("the allocation could not be read: %s%s", saw, signer)},
+	{when: func(j judged) bool { return j.word == "" && !reading.Unasked(j.f, "allocation.state") },
+		then: unmapped("the answer has no state")},
+	{when: func(j judged) bool { return j.word != "" && !slices.Contains(world.AllocationStates[:], j.word) },
+		then: func(j judged) diag.Finding {
+			return reading.UnknownWord(j.f, "the allocation's state", j.word, world.AllocationStates[:])
+		}},
+	{when: func(j judged) bool { return world.AllocationChanged(j.c) != "" },
+		then: func(j judged) diag.Finding { return world.WalkAgain(j.f, world.AllocationChanged(j.c)) }},
+	{when: func(j judged) bool { return j.word != "" && j.word != world.AllocationStates[0] },
+		then: fails(diag.SigAllocationNotActive, "allocation %s is %s, not active", allocationID, theWord)},
+
+	// It is active: on this node?
+	{when: func(j judged) bool { return allocatedOn(j) == "" && !reading.Unasked(j.f, "allocation.node_id") },
+		then: unmapped("the answer names no node (allocation.node_id)")},
+	{
+		when: func(j judged) bool {
+			return allocatedOn(j) != "" && nodeID(j) != "" && !strings.EqualFold(allocatedOn(j), nodeID(j)) &&
+				world.NodeUnknown(j.c)
+		},
+		then: undecided("allocation %s is on %s, and the platform knows no node %s", allocationID, allocatedOn, nodeID),
+	},
+	// known too late for this walk
+	{when: func(j judged) bool { return world.OtherNodeText(j.c, "") != "" && world.SameNode(j.c, allocatedOn(j)) },
+		then: undecided("allocation %s is on %s, which is another name of %s by the platform's read model: walk again with "+
+			"--node-id %s", allocationID, allocatedOn, nodeID, allocatedOn)},
+	{
+		when: func(j judged) bool {
+			return allocatedOn(j) != "" && nodeID(j) != "" && !world.SameNode(j.c, allocatedOn(j))
+		},
+		then: fails(diag.SigAllocationNodeMismatch, "allocation %s is on %s, not on %s", allocationID, allocatedOn,
+			nodeID),
+	},
+}
+
+var noSuchAllocation = undecided("the platform at %s knows no allocation %s (HTTP 404)", where, allocationID)
+
+func allocatedOn(j judged) string { return world.AllocationField(j.c, "allocation.node_id") }

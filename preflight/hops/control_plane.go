@@ -102,7 +102,7 @@ var apiHealthRows = rows{
 		},
 		then: undecided("the API at %s, or what is in front of it, answers with and without the operator's token as it "+
 			"answers its health page: %s; nothing of the API was seen", where, saw),
-		also: func(_ judged, out *diag.Finding) { out.Lack = diag.LackPlatform },
+		lack: diag.LackPlatform,
 	},
 	{when: func(j judged) bool { return world.DeniesAccess(j.f) },
 		then: undecided("the API at %s answers, but its health page %s, so its health was not measured; set "+

@@ -60,16 +60,16 @@ func judgeHeartbeat(c *hop.Case) []diag.Finding {
 	return list(heartbeatRows.judge(judged{c: c, f: c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)}))
 }
 
-// heartbeatRows judge whether the node could be read, and then how old its last heartbeat and contact are, by the policy
+// heartbeatRows judge whether the node could be read, and then how old its last heartbeat and contact are, by policy
 // and by the platform's own checklist.
 var heartbeatRows = rows{
 	{when: func(j judged) bool { return world.NodeUnknown(j.c) },
-		then: undecided("the platform at %s knows no node %s (HTTP 404)%s", where, nodeID, otherNodes),
-		also: func(_ judged, out *diag.Finding) { out.Signal = diag.SigNodeUnknown }},
+		then:   undecided("the platform at %s knows no node %s (HTTP 404)%s", where, nodeID, otherNodes),
+		signal: diag.SigNodeUnknown},
 	// it does not show what is recent
 	{when: func(j judged) bool { return world.ReadFromCache(j.c, j.f) },
 		then: undecided("%s", func(j judged) string { return world.FromCache(j.f) }),
-		also: func(_ judged, out *diag.Finding) { out.Lack = diag.LackPlatform }},
+		lack: diag.LackPlatform},
 	{when: func(j judged) bool { return reading.NotKnown(j.f) },
 		then: undecided("the platform at %s answers HTTP 404 for the node, but %s: one of several servers may lack it", where,
 			func(j judged) string { return world.NodeKnown(j.c) })},

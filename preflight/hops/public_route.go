@@ -49,62 +49,59 @@ func terminalPublicRoute() hop.Hop {
 }
 
 func judgePublicRoute(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopTerminalPublicRoute, hop.StepHealthz)
+	return list(publicRouteRows.judge(judged{c: c, f: c.Fact(diag.HopTerminalPublicRoute, hop.StepHealthz)}))
+}
+
+var publicRouteRows = rows{
+	{when: func(j judged) bool { return reading.Good(j.f) && j.f.Passed() }}, // a redirect is not the gateway's answer
+	{when: func(j judged) bool { return world.DeniesAccess(j.f) && reading.ForeignPage(j.f) },
+		then: warns("", "%s in place of the gateway's health page, so whether the gateway works was not measured",
+			pageFrom)},
+	{when: func(j judged) bool { return world.DeniesAccess(j.f) },
+		then: warns("", "%s answers, but its health page %s, so whether the gateway works was not measured; set "+
+			"mapping.paths.terminal_healthz to a public page, or to \"-\"", where, closedPage)},
+	{when: func(j judged) bool { return j.f.Failure == diag.HTTPEdgeAuth },
+		then: undecided("the edge at %s asks for a login, and %s, so nothing behind the login was tested", where,
+			cookie)},
+	{when: func(j judged) bool { return reading.OfPage(j.f) && gatewayWorks(j.c) },
+		then: warns("", "the health page at %s fails (%s), but the terminal gateway there accepts a session; if the "+
+			"platform has another health page or none, set mapping.paths.terminal_healthz", page, saw)},
+
+	// Only a 404 or 410 means a missing route.
+	{when: func(j judged) bool { return j.status() == 404 || j.status() == 410 },
+		then: fails(diag.SigPublicRouteMissing, "%s does not exist: %s", page, saw), also: besideAPI},
+	{when: func(j judged) bool { return j.status() == 502 || j.status() == 504 },
+		then: edgeOrGatewayFails, side: diag.SidePlatform, also: besideAPI}, // the edge got no answer
+	{when: func(j judged) bool { return j.status() >= 500 }, then: edgeOrGatewayFails, also: besideAPI},
+	{when: func(j judged) bool { return j.status() != 0 },
+		then: fails(diag.SigPublicRouteMissing, "%s does not lead to the gateway: %s", page, saw), also: besideAPI},
+	{then: fails(diag.SigPublicRouteMissing, "%s gives %s: %s", page, gets, saw), also: besideAPI},
+}
+
+var edgeOrGatewayFails = fails(diag.SigPublicRouteMissing, "%s does not work: its edge, or the gateway behind it, "+
+	"answers with an error: %s", page, saw)
+
+func page(j judged) string   { return reading.Where(j.f) + hop.PathOf(reading.Target(j.f)) }
+func cookie(j judged) string { return reading.CookieOf(j.f) }
+
+// besideAPI compares a route with the API's if both are at one edge.
+func besideAPI(j judged, out *diag.Finding) {
+	hz := j.c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz)
+	if hz == nil || hz.TCP == nil || j.f.TCP == nil || hz.TCP.Remote != j.f.TCP.Remote {
+		return
+	}
 	switch {
-	case f == nil || (f.Passed() && reading.Good(f)): // not good: a redirect passes, but is not the gateway's answer
-		return nil
-	case world.DeniesAccess(f) && reading.ForeignPage(f):
-		return []diag.Finding{reading.Warn("", f,
-			"%s in place of the gateway's health page, so whether the gateway works was not "+
-				"measured", world.PageFrom(f))}
-	case world.DeniesAccess(f):
-		return []diag.Finding{reading.Warn("", f,
-			"%s answers, but its health page %s, so whether the gateway works was not measured; "+
-				"set mapping.paths.terminal_healthz to a public page, or to \"-\"", reading.Where(f),
-			world.DescribeClosedHealthPage(f))}
-	case f.Failure == diag.HTTPEdgeAuth:
-		return []diag.Finding{reading.Undecided(f, "the edge at %s asks for a login, and %s, so nothing behind the "+
-			"login was tested", reading.Where(f), reading.CookieOf(f))}
-	case reading.OfPage(f) && gatewayWorks(c):
-		return []diag.Finding{reading.Warn("", f, "the health page at %s fails (%s), but the terminal gateway there "+
-			"accepts a session; if the platform has another health page or none, set "+
-			"mapping.paths.terminal_healthz", reading.Where(f)+hop.PathOf(reading.Target(f)), reading.Saw(f))}
-	}
-	out := reading.Fail(diag.SigPublicRouteMissing, f, "%s %s: %s", reading.Where(f)+hop.PathOf(reading.Target(f)),
-		publicFails(f), reading.Saw(f))
-	if s := reading.Status(f); s == 502 || s == 504 { // the edge passes the request on, and gets no answer
-		out.Side = diag.SidePlatform
-	}
-	if hz := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz); hz != nil && hz.TCP != nil && f.TCP != nil &&
-		hz.TCP.Remote == f.TCP.Remote {
-		switch {
-		case hz.Passed():
-			out.Text += "; the same edge answers for " + reading.Where(hz)
-		case reading.InPhase(f, "tcp") && hz.Failure == f.Failure && reading.InPhase(hz, "tcp"):
-			// one edge, which is not reached at all
-			if out.Culprit = world.CulpritControlPlane; world.NodeHears(c) == world.AnsweredSide {
-				out.Culprit = world.CulpritOperatorWay
-			}
+	case hz.Passed():
+		out.Text += "; the same edge answers for " + reading.Where(hz)
+	case reading.InPhase(j.f, "tcp") && hz.Failure == j.f.Failure && reading.InPhase(hz, "tcp"):
+		// one edge, which is not reached at all
+		if out.Culprit = world.CulpritControlPlane; world.NodeHears(j.c) == world.AnsweredSide {
+			out.Culprit = world.CulpritOperatorWay
 		}
 	}
-	return []diag.Finding{out}
 }
 
 // gatewayWorks reports whether the gateway upgraded this walk's session, so that its health page decides nothing.
 func gatewayWorks(c *hop.Case) bool {
 	return reading.Upgraded(c.Fact(diag.HopBrowserTerminalWS, hop.StepSession))
-}
-
-// publicFails describes how the public route fails, as far as its answer shows: only a 404 or 410 means a missing
-// route.
-func publicFails(f *diag.Fact) string {
-	switch s := reading.Status(f); {
-	case s == 404 || s == 410:
-		return "does not exist"
-	case s >= 500:
-		return "does not work: its edge, or the gateway behind it, answers with an error"
-	case s != 0:
-		return "does not lead to the gateway"
-	}
-	return "gives " + world.Gets(f)
 }

@@ -25,6 +25,8 @@ type row struct {
 	reason  diag.ReasonCode
 	culprit string
 	direct  bool
+	signal  diag.Signal // of an undecided finding
+	lack    diag.Lack
 
 	also func(j judged, out *diag.Finding) // what else is known, nil: nothing
 }
@@ -53,6 +55,7 @@ func (t rows) judge(j judged) *diag.Finding {
 		out := r.then(j)
 		out.Failure, out.Side = cmp.Or(r.failure, out.Failure), cmp.Or(r.side, out.Side)
 		out.Reason, out.Culprit = cmp.Or(r.reason, out.Reason), cmp.Or(r.culprit, out.Culprit)
+		out.Signal, out.Lack = cmp.Or(r.signal, out.Signal), cmp.Or(r.lack, out.Lack)
 		out.Direct = r.direct || out.Direct
 		if r.also != nil {
 			r.also(j, &out)
@@ -108,24 +111,25 @@ func args(j judged, words []word) []any {
 }
 
 // The words of more than one table.
-func where(j judged) string       { return reading.Where(j.f) }
-func saw(j judged) string         { return reading.Saw(j.f) }
-func gets(j judged) string        { return world.Gets(j.f) }
-func code(j judged) string        { return reading.Code(j.f) }
-func httpStatus(j judged) string  { return strconv.Itoa(j.status()) }
-func theWord(j judged) string     { return j.word }
-func nodeID(j judged) string      { return j.c.Subject.NodeID }
-func target(j judged) string      { return j.f.Request.Target }
-func certFile(j judged) string    { return j.f.Request.Cert }
-func culpritCert(j judged) string { return "node file " + certFile(j) }
-func pageFrom(j judged) string    { return world.PageFrom(j.f) }
-func closedPage(j judged) string  { return world.DescribeClosedHealthPage(j.f) }
-func presented(j judged) string   { return world.Presented(j.f) }
-func distrust(j judged) string    { return reading.Distrust(j.f) }
-func signer(j judged) string      { return world.Signer(j.f) }
-func issued(j judged) string      { return world.Issued(j.c, j.f) }
-func letIn(j judged) string       { return world.LetIn(j.c, j.f) }
-func noPlatform(j judged) string  { return world.OfNoPlatform(j.f) }
+func where(j judged) string        { return reading.Where(j.f) }
+func saw(j judged) string          { return reading.Saw(j.f) }
+func gets(j judged) string         { return world.Gets(j.f) }
+func code(j judged) string         { return reading.Code(j.f) }
+func httpStatus(j judged) string   { return strconv.Itoa(j.status()) }
+func theWord(j judged) string      { return j.word }
+func nodeID(j judged) string       { return j.c.Subject.NodeID }
+func allocationID(j judged) string { return j.c.Subject.AllocationID }
+func target(j judged) string       { return j.f.Request.Target }
+func certFile(j judged) string     { return j.f.Request.Cert }
+func culpritCert(j judged) string  { return "node file " + certFile(j) }
+func pageFrom(j judged) string     { return world.PageFrom(j.f) }
+func closedPage(j judged) string   { return world.DescribeClosedHealthPage(j.f) }
+func presented(j judged) string    { return world.Presented(j.f) }
+func distrust(j judged) string     { return reading.Distrust(j.f) }
+func signer(j judged) string       { return world.Signer(j.f) }
+func issued(j judged) string       { return world.Issued(j.c, j.f) }
+func letIn(j judged) string        { return world.LetIn(j.c, j.f) }
+func noPlatform(j judged) string   { return world.OfNoPlatform(j.f) }
 
 func (j judged) status() int { return reading.Status(j.f) }
 

@@ -1,6 +1,7 @@
 package hops
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -52,43 +53,69 @@ func nodeRuntimeAPI() hop.Hop {
 }
 
 func judgeRuntimeAPI(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-	if out := world.BlockedByUnit(c, f, world.AgentUnheard(c)); out != nil && (f.Passed() || world.ListenerReplied(c, f)) {
-		return []diag.Finding{*out}
+	return list(runtimeAPIRows.judge(judged{c: c, f: c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)}))
+}
+
+var runtimeAPIRows = rows{
+	{when: func(j judged) bool { return listenerWorks(j) && apiBlocked(j) != nil },
+		then: func(j judged) diag.Finding { return *apiBlocked(j) }},
+	{when: func(j judged) bool { return j.f.Passed() }},
+	{when: func(j judged) bool { return world.BlockedByNamespace(j.c, j.f) != nil },
+		then: func(j judged) diag.Finding { return *world.BlockedByNamespace(j.c, j.f) }},
+	{when: func(j judged) bool { return reading.NotAllowed(j.f) },
+		then: undecided("this login may not read what the agent uses: %s", saw)},
+	{when: func(j judged) bool { return world.ForeignAgent(j.c) || unnamedAPI(j.c, j.f) },
+		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_API_URL") }},
+	{when: func(j judged) bool { return j.f.Throttled() },
+		then: func(j judged) diag.Finding { return reading.Throttled(j.f, "this node") }},
+	{when: func(j judged) bool { return reading.Distrusts(j.f) && !world.Misdirected(j.c, j.f) },
+		then: fails(diag.SigAPITLSFailed, "%s: %s%s", distrust, saw, presented),
+		also: func(j judged, out *diag.Finding) {
+			world.AddShown(j.c, j.f, "trust.node_api_server", out)
+			if reading.InPhase(j.f, "trust") && world.OnlyAgentSees(j.c, j.f) {
+				out.Side = diag.SideAgent
+				world.Claim(j.c, out, world.ClaimAgentMounts)
+			}
+		}},
+	{when: func(j judged) bool { return world.PageAlone(j.c, j.f) },
+		then: warns("", "the health page at %s fails (%s), but the node API there accepts this node's task wait; if the "+
+			"platform has another health page or none, set mapping.paths.healthz", where, saw)},
+	{when: func(j judged) bool { return world.ListenerReplied(j.c, j.f) }},
+
+	// It does not answer.
+	{when: func(j judged) bool { return reading.InPhase(j.f, "env") },
+		then:    fails(diag.SigAPIUnreachable, "%s", func(j judged) string { return reading.NoURL(j.f, "GPUAAS_API_URL") }),
+		culprit: reading.CulpritAgentEnv, also: besidePath},
+	{when: func(j judged) bool { return usesOtherAPI(j.c, j.f) },
+		then: fails(diag.SigAPIUnreachable, "the node gets %s from %s: %s; the profile says %s", gets, where, saw,
+			func(j judged) string { return hop.EndpointOf(j.c.Expected("node_runtime_api_url")) }),
+		culprit: world.CulpritAgentURL, reason: diag.ReasonEndpointProfileDrift, also: besidePath},
+	{then: fails(diag.SigAPIUnreachable, "the node gets %s from %s: %s", gets, where, saw),
+		also: locateAPI},
+}
+
+func listenerWorks(j judged) bool { return j.f.Passed() || world.ListenerReplied(j.c, j.f) }
+
+// apiBlocked is the finding of an agent that its unit's settings keep, or may keep, from an API that this login reaches.
+func apiBlocked(j judged) *diag.Finding {
+	unheard := world.AgentUnheard(j.c)
+	return cmp.Or(world.BlockedByUnit(j.c, j.f, unheard), world.AgentNetworkUnseen(j.c, j.f, unheard))
+}
+
+func besidePath(j judged, out *diag.Finding) { out.Side = world.BesidePath(j.c, j.f) }
+
+// locateAPI adds where the fault is: at the control plane, if the operator gets no answer from it either.
+func locateAPI(j judged, out *diag.Finding) {
+	if besidePath(j, out); world.LocateFault(j.c, j.f, out) {
+		return
 	}
-	if out := world.AgentNetworkUnseen(c, f, world.AgentUnheard(c)); out != nil && (f.Passed() ||
-		world.ListenerReplied(c, f)) {
-		return []diag.Finding{*out}
+	// both vantages reach the server, which ends the connection
+	if reading.InPhase(j.f, "tls") || reading.RefusedAlike(j.c, j.f) {
+		out.Side = diag.SidePlatform
 	}
-	if f == nil || f.Passed() {
-		return nil
+	if hz := j.c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz); hz != nil && !hz.Passed() {
+		out.Culprit = world.CulpritControlPlane
 	}
-	if out := world.BlockedByNamespace(c, f); out != nil {
-		return []diag.Finding{*out}
-	}
-	switch {
-	case reading.NotAllowed(f):
-		return []diag.Finding{reading.Undecided(f, "this login may not read what the agent uses: %s", reading.Saw(f))}
-	case world.ForeignAgent(c), unnamedAPI(c, f):
-		return []diag.Finding{reading.NotNamed(f, "GPUAAS_API_URL")}
-	case f.Throttled():
-		return []diag.Finding{reading.Throttled(f, "this node")}
-	case reading.Distrusts(f) && !world.Misdirected(c, f):
-		out := reading.Fail(diag.SigAPITLSFailed, f, "%s: %s%s", reading.Distrust(f), reading.Saw(f), world.Presented(f))
-		world.AddShown(c, f, "trust.node_api_server", &out)
-		if reading.InPhase(f, "trust") && world.OnlyAgentSees(c, f) {
-			out.Side = diag.SideAgent
-			world.Claim(c, &out, world.ClaimAgentMounts)
-		}
-		return []diag.Finding{out}
-	case world.PageAlone(c, f):
-		return []diag.Finding{reading.Warn("", f, "the health page at %s fails (%s), but the node API there accepts this "+
-			"node's task wait; if the platform has another health page or none, set mapping.paths.healthz",
-			reading.Where(f), reading.Saw(f))}
-	case world.ListenerReplied(c, f):
-		return nil
-	}
-	return []diag.Finding{unreachableAPI(c, f)}
 }
 
 // unnamedAPI reports whether neither the agent's environment nor the profile names an API, and it is not known whether
@@ -96,33 +123,6 @@ func judgeRuntimeAPI(c *hop.Case) []diag.Finding {
 func unnamedAPI(c *hop.Case, f *diag.Fact) bool {
 	unknown := c.Fact(diag.HopNodeReadiness, hop.StepProcess) == nil
 	return unknown && reading.InPhase(f, "env") && c.Expected("node_runtime_api_url") == ""
-}
-
-// unreachableAPI is the finding for a node's API that does not answer; the control plane is the culprit if the operator
-// gets no answer from it either.
-func unreachableAPI(c *hop.Case, f *diag.Fact) diag.Finding {
-	out := reading.Fail(diag.SigAPIUnreachable, f, "the node gets %s from %s: %s", world.Gets(f), reading.Where(f),
-		reading.Saw(f))
-	out.Side = world.BesidePath(c, f)
-	if reading.InPhase(f, "env") {
-		out.Text, out.Culprit = reading.NoURL(f, "GPUAAS_API_URL"), reading.CulpritAgentEnv
-		return out
-	}
-	if usesOtherAPI(c, f) {
-		out.Culprit, out.Reason = world.CulpritAgentURL, diag.ReasonEndpointProfileDrift
-		out.Text += "; the profile says " + hop.EndpointOf(c.Expected("node_runtime_api_url"))
-		return out
-	}
-	if !world.LocateFault(c, f, &out) {
-		// both vantages reach the server, which ends the connection
-		if reading.InPhase(f, "tls") || reading.RefusedAlike(c, f) {
-			out.Side = diag.SidePlatform
-		}
-		if hz := c.Fact(diag.HopControlPlaneAccess, hop.StepHealthz); hz != nil && !hz.Passed() {
-			out.Culprit = world.CulpritControlPlane
-		}
-	}
-	return out
 }
 
 // usesOtherAPI reports whether f asked an API other than the profile's, namely the running agent's.
