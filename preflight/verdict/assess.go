@@ -44,6 +44,7 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 	} else {
 		passIfMeasured(&r, h, c, p, findings)
 	}
+	measuredError(&r, h, c)
 	return r
 }
 

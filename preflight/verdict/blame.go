@@ -122,15 +122,19 @@ func rootsOf(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) []root {
 			f.failing[hops[i].ID] = true
 		}
 	}
-	silent := unanswered(hops, c)
+	silent, erring := unanswered(hops, c), erring(hops, c)
 	for i := range hops {
 		h := &hops[i]
 		if h.Status != diag.StatusFail {
 			continue
 		}
+		explain := silent
+		if !slices.Contains(erring, h.ID) { // those have one culprit
+			explain = append(slices.Clip(silent), erring...)
+		}
 		for finding := range FindingsOf(h) {
 			if finding.Status == diag.StatusFail {
-				f.fold(h, *finding, explainer(chain, h, finding, silent, c))
+				f.fold(h, *finding, explainer(chain, h, finding, explain, c))
 			}
 		}
 	}
@@ -211,6 +215,12 @@ func (f *folding) attach(chain []hop.Hop, hops []diag.HopResult) {
 			if by := f.behind[id]; by != "" && f.behind[h.ID] == "" {
 				f.behind[h.ID] = by
 			}
+		}
+	}
+	for id, by := range f.behind {
+		i := slices.IndexFunc(f.roots, func(r root) bool { return r.hop.ID == by || slices.Contains(r.symptoms, by) })
+		if i >= 0 {
+			f.roots[i].symptoms = append(f.roots[i].symptoms, id)
 		}
 	}
 	for i := range f.roots {

@@ -1,12 +1,14 @@
 package verdict
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // unanswered lists the hops that are inconclusive because their request got no answer, in chain order.
@@ -36,6 +38,37 @@ func silentFact(h *diag.HopResult, c *hop.Case) *diag.Fact {
 		}
 	}
 	return nil
+}
+
+// measuredError makes a failure of a hop that got only a server's error, repeatedly: that is measured, and not silence.
+func measuredError(r *diag.HopResult, h *hop.Hop, c *hop.Case) {
+	f := silentFact(r, c)
+	if f == nil || h.Silence == nil {
+		return
+	}
+	if words := world.ErrsRepeatedly(c, f); words != "" {
+		r.Finding = diag.Finding{
+			Status: diag.StatusFail, Signal: h.Silence.Signal, Side: h.Silence.Side, Failure: f.Failure,
+			Evidence: []string{f.ID}, Culprit: world.CulpritControlPlane,
+			Text: fmt.Sprintf("%s got only an error, %s: %s", h.Silence.Request, words, reading.Saw(f)),
+		}
+	}
+}
+
+// erring lists the hops that failed by a server's error, see measuredError: they explain what silent ones do.
+func erring(hops []diag.HopResult, c *hop.Case) []diag.HopID {
+	var ids []diag.HopID
+	for i := range hops {
+		h := &hops[i]
+		if h.Status != diag.StatusFail || len(h.Evidence) == 0 || c.Hop(h.ID).Silence == nil ||
+			h.Signal != c.Hop(h.ID).Silence.Signal {
+			continue
+		}
+		if f := c.FactByID(h.Evidence[0]); f != nil && world.ErrsRepeatedly(c, f) != "" {
+			ids = append(ids, h.ID)
+		}
+	}
+	return ids
 }
 
 // explainer returns the first unanswered hop that explains a finding of h; "" if none does. A hop that the failing step

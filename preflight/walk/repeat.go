@@ -22,6 +22,8 @@ const (
 	// silentBurst is how many copies of a silent request are sent at once, and burst how many of any other: of two
 	// servers behind one name, one may work.
 	silentBurst, burst = 4, 2
+	// answerMargin is how much longer than the quickest answer a repeat waits.
+	answerMargin = 500 * time.Millisecond
 )
 
 // repeater repeats a failing request in turn with those that differ from it in one input: failing, passing, failing,
@@ -248,7 +250,28 @@ func (r *repeater) patience(k hop.Counter) time.Duration {
 	case r.failing != nil && reading.GotNoAnswer(r.failing):
 		limit = min(limit, repeatPassing)
 	}
+	if seen := r.shortestAnswer(k); seen > limit { // a shorter wait hears nothing
+		limit = seen + answerMargin
+	}
 	return r.h.PatienceFor(hop.Step{Timeout: limit}, r.budget.total)
+}
+
+// shortestAnswer returns how long the quickest answer took that this walk got from the endpoint of a probe.
+func (r *repeater) shortestAnswer(k hop.Counter) (least time.Duration) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	at := hop.HostPortOf(k.Request.Target)
+	if r.failing != nil && k.Request.Target == r.failing.Request.Target {
+		at = hop.HostPortOf(reading.Target(r.failing))
+	}
+	for _, f := range r.w.facts {
+		took := time.Duration(f.DurationMS) * time.Millisecond
+		if reading.Status(f) != 0 && f.Request.Poll == nil && hop.HostPortOf(reading.Target(f)) == at &&
+			(least == 0 || took < least) {
+			least = took
+		}
+	}
+	return least
 }
 
 // hasTime reports whether the hop's budget has time for another request.

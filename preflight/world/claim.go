@@ -74,7 +74,7 @@ var claims = [...]struct {
 		"; it ends so with and without the node's certificate, and the operator's connection is answered there: something " +
 			"between the node and that listener ends the node's",
 		func(c *hop.Case, f *diag.Fact) bool {
-			return f.ID != hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach) || !EndedForNode(c)
+			return f.Vantage != hop.Node || !reading.EndedUnshown(f) || !EndedForNode(c)
 		},
 	},
 	claimNotThisNode: {

@@ -65,6 +65,7 @@ var doubts = [...]doubt{
 	{"mixed results", ForFinding | ForSilence | ForProof, mixedResults, add, true},
 	{"another answer", ForFinding | ForSilence | ForObservation, anotherAnswer, add, true},
 	{"lossy path", ForFinding | ForSilence | ForClaim, lossyPath, ofLossyPath, true},
+	{"answered later", ForFinding | ForSilence | ForPair, answeredLater, add, true},
 	{"answer with a gap", ForFinding | ForSilence, answerWithGap, ofGap, true},
 	{"answer that stopped", ForFinding | ForSilence, answerStopped, add, true},
 

@@ -173,6 +173,9 @@ func TestDoubts(t *testing.T) {
 		"lossy path": {
 			facts{asked(auth, silent), asked(page, func(f *diag.Fact) { *f.TCP.Resent = 2 })},
 			facts{asked(auth, silent), asked(page, nil)}},
+		"answered later": {
+			facts{asked(auth, silent), asked(page, both(answers(503), func(f *diag.Fact) { f.DurationMS = 3000 }))},
+			facts{asked(auth, silent), asked(page, func(f *diag.Fact) { f.DurationMS = 3000 })}},
 		"answer with a gap": {
 			facts{asked(auth, both(silent, func(f *diag.Fact) { f.TCP.Gap = true }))}, facts{asked(auth, silent)}},
 		"answer that stopped": {facts{asked(auth, both(silent, anAnswer))}, facts{asked(auth, silent)}},
