@@ -67,52 +67,72 @@ func gpuHealth() hop.Hop {
 
 // judgeAdmission judges the platform's answer; nil if the GPUs are healthy.
 func judgeAdmission(c *hop.Case, f *diag.Fact) *diag.Finding {
-	a := world.AdmissionIn(c)
-	node, disagrees := c.Fact(diag.HopGPUHealth, hop.StepGPUNode), ""
-	if a != nil && a.JudgedBy == reading.JudgedByPlatform {
-		disagrees = nodeDisagrees(a, node)
+	return admissionRows.judge(judged{c: c, f: f})
+}
+
+var admissionRows = rows{
+	{when: func(j judged) bool { return HasNoAdmission(j.f) },
+		then: unjudged("%s", func(j judged) string { return whyUnjudged(j.c, j.f) })},
+	{when: func(j judged) bool { return !j.f.Passed() },
+		then: undecided("what is known about the node's GPUs could not be read: %s", saw)},
+	{when: func(j judged) bool { return admission(j) == nil && reading.Unasked(j.f, "gpu.health") }},
+	{when: func(j judged) bool { return admission(j) == nil },
+		then: unmapped("the answer has no health of the node's GPUs (gpu.health)")},
+	{when: func(j judged) bool { return !admission(j).Known() },
+		then: func(j judged) diag.Finding {
+			return reading.UnknownWord(j.f, "the health of the node's GPUs", gpuHealthWord(admission(j)), reading.GPUHealths())
+		}},
+	{when: func(j judged) bool { return admission(j).Absent() },
+		then: unjudged("the platform has no judgement of this node: %s",
+			func(j judged) string { return admission(j).Decided.Words() })},
+	{when: func(j judged) bool { return admission(j).None() },
+		then: unjudged("the node should have no GPU, and none was seen")},
+	{when: func(j judged) bool { return admission(j).Policy.Shadow() },
+		then: unjudged("the policy %s is in shadow mode, on which nothing acts; it calls the GPUs %s%s", gpus(gpuPolicy),
+			gpus(gpuHealthWord), gpus(gpuCause))},
+	{when: func(j judged) bool { return staleJudgement(admission(j)) },
+		then:   undecided("the platform's judgement of the GPUs (%s) is %s old", gpus(gpuHealthWord), gpus(judgedAgo)),
+		signal: diag.SigGPUUnknown},
+	{when: func(j judged) bool { return nodesGPUs(j) != "" },
+		then: undecided("the platform reports %s with %s, but the node contradicts it: %s", gpus(gpuHealthWord),
+			gpus(gpuCount), nodesGPUs),
+		signal: diag.SigGPUUnknown,
+		also: func(j judged, out *diag.Finding) {
+			out.Evidence = append(out.Evidence, hop.FactID(diag.HopGPUHealth, hop.StepGPUNode))
+		}},
+	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnknown },
+		then:   undecided("the state of the GPUs is not known%s%s", gpus(gpuCause), gpus(refusedPolicy)),
+		signal: diag.SigGPUUnknown},
+	{when: func(j judged) bool { return admission(j).Health == reading.GPUDegraded },
+		then: warns(diag.SigGPUDegraded, "the GPUs are degraded by the policy %s%s%s", gpus(gpuPolicy), gpus(gpuCause),
+			gpus(sampleAge))},
+	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnhealthy },
+		then: fails(diag.SigGPUUnhealthy, "the GPUs are unhealthy by the policy %s%s%s%s", gpus(gpuPolicy), gpus(gpuCause),
+			gpus(sampleAge), gpus(nodeStatus)),
+		direct: true},
+}
+
+func admission(j judged) *reading.GPUAdmission { return world.AdmissionIn(j.c) }
+
+// gpus returns a word about the admission.
+func gpus(w func(*reading.GPUAdmission) string) word {
+	return func(j judged) string { return w(admission(j)) }
+}
+
+func unjudged(format string, words ...word) func(judged) diag.Finding {
+	return func(j judged) diag.Finding { return world.Unjudged(j.f, format, args(j, words)...) }
+}
+
+func gpuPolicy(a *reading.GPUAdmission) string     { return reading.OneLine(a.Policy.Name) }
+func gpuHealthWord(a *reading.GPUAdmission) string { return reading.OneLine(a.Health) }
+func judgedAgo(a *reading.GPUAdmission) string     { return diag.Age(a.Now.Sub(a.Judged.Time)) }
+
+// nodesGPUs describes how the node contradicts the platform's judgement; "" if it does not.
+func nodesGPUs(j judged) string {
+	if admission(j).JudgedBy != reading.JudgedByPlatform {
+		return ""
 	}
-	var out diag.Finding
-	switch {
-	case HasNoAdmission(f):
-		out = world.Unjudged(f, "%s", whyUnjudged(c, f))
-	case !f.Passed():
-		out = reading.Undecided(f, "what is known about the node's GPUs could not be read: %s", reading.Saw(f))
-	case a == nil && reading.Unasked(f, "gpu.health"):
-		return nil
-	case a == nil:
-		out = reading.Unmapped(f, "the answer has no health of the node's GPUs (gpu.health)")
-	case !a.Known():
-		out = reading.UnknownWord(f, "the health of the node's GPUs", reading.OneLine(a.Health), reading.GPUHealths())
-	case a.Absent():
-		out = world.Unjudged(f, "the platform has no judgement of this node: %s", a.Decided.Words())
-	case a.None():
-		out = world.Unjudged(f, "the node should have no GPU, and none was seen")
-	case a.Policy.Shadow():
-		out = world.Unjudged(f, "the policy %s is in shadow mode, on which nothing acts; it calls the GPUs %s%s",
-			reading.OneLine(a.Policy.Name), a.Health, gpuCause(a))
-	case staleJudgement(a):
-		out = reading.Undecided(f, "the platform's judgement of the GPUs (%s) is %s old", a.Health,
-			diag.Age(a.Now.Sub(a.Judged.Time)))
-		out.Signal = diag.SigGPUUnknown
-	case disagrees != "":
-		out = reading.Undecided(f, "the platform reports %s with %s, but the node contradicts it: %s", a.Health, gpuCount(a),
-			disagrees)
-		out.Signal, out.Evidence = diag.SigGPUUnknown, append(out.Evidence, node.ID)
-	case a.Health == reading.GPUUnknown:
-		out = reading.Undecided(f, "the state of the GPUs is not known%s%s", gpuCause(a), refusedPolicy(a))
-		out.Signal = diag.SigGPUUnknown
-	case a.Health == reading.GPUDegraded:
-		out = reading.Warn(diag.SigGPUDegraded, f, "the GPUs are degraded by the policy %s%s%s",
-			reading.OneLine(a.Policy.Name), gpuCause(a), sampleAge(a))
-	case a.Health == reading.GPUUnhealthy:
-		out = reading.Fail(diag.SigGPUUnhealthy, f, "the GPUs are unhealthy by the policy %s%s%s%s",
-			reading.OneLine(a.Policy.Name), gpuCause(a), sampleAge(a), nodeStatus(a))
-		out.Direct = true
-	default:
-		return nil
-	}
-	return &out
+	return nodeDisagrees(admission(j), j.c.Fact(diag.HopGPUHealth, hop.StepGPUNode))
 }
 
 // HasNoAdmission reports whether a platform answered that it has nothing about a node's GPUs, or no such path.

@@ -42,79 +42,86 @@ func nodeOpsAccess() hop.Hop {
 }
 
 func judgeOpsAccess(c *hop.Case) []diag.Finding {
-	f := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH)
-	if f == nil {
-		return nil
-	}
-	if broken := c.LostOnTheWay(); f.Passed() && broken != nil {
-		return []diag.Finding{reading.Fail(diag.SigOpsSSHFailed, broken,
-			"the login on %s worked, and broke in the middle of the walk: %s", c.Subject.NodeHost, reading.Saw(broken))}
-	}
-	if f.Passed() && !SudoRefused(c, f) {
-		return nil
-	}
-	if f.Passed() {
-		out := reading.Fail(diag.SigOpsSSHFailed, f,
-			"%s logs in, but sudo -n is refused, so checks that need root cannot run (if that is intended, set "+
-				"ssh.sudo: false in the profile)", f.SSH.User)
-		out.Failure = diag.NotPermitted
-		return []diag.Finding{out}
-	}
-	if own := operatorsOwn(c, f); own != nil {
-		return []diag.Finding{*own}
-	}
-	sig, text := diag.SigOpsSSHFailed, fmt.Sprintf("no login on %s: %s", c.Subject.NodeHost, reading.Saw(f))
-	if f.Detail != "" {
-		text += ": " + f.Detail
-	}
-	guest := c.Field(diag.HopNodeHeartbeat, hop.StepReadModel, "node.guest_agent_status")
-	if classify.GuestAgentGone(guest) {
-		sig, text = diag.SigOpsAccessUnhealthy, text+"; the provider says that the guest agent is "+guest
-	}
-	out := reading.Fail(sig, f, "%s", text)
-	world.Claim(c, &out, world.ClaimAgentAlive)
-	if world.SSHSilent(c) {
-		out.Culprit = world.CulpritSilentNode
-	}
-	return []diag.Finding{out}
+	return list(opsAccessRows.judge(judged{c: c, f: c.Fact(diag.HopNodeOpsAccess, hop.StepSSH)}))
 }
 
-// operatorsOwn is the finding of a login that ended, or may have ended, on the operator's side, which is not the node's
-// fault. It is nil if the node's own answer, a changed key or silence ended the login.
-func operatorsOwn(c *hop.Case, f *diag.Fact) *diag.Finding {
-	sig, why := diag.SigOperatorPathBroken, "the node was not contacted"
-	switch {
-	case f.Failure == diag.SSHNoKey:
-		sig, why = diag.SigOperatorKeyMissing, "this operator offered no key"
-	case f.Failure == diag.SSHAuth && f.SSH != nil && f.SSH.NotOffered > 0 && f.SSH.AuthMethod == "": // no key accepted
-		sig, why = diag.SigOperatorKeyMissing, "the node refused some keys, and was not shown all of this operator's"
-	case f.Failure == diag.SSHHostKeyUnknown:
-		sig, why = diag.SigOperatorHostKeyUnknown, "no host key has been accepted on this machine yet"
-	case f.Failure == diag.SSHSetup && reading.InPhase(f, "exec"):
-		sig, why = diag.SigOperatorHelperMissing, "the login works, but there is no gpuaas-agent to probe the node with"
-	case f.Failure.Operator():
-	case reading.InPhase(f, "config", "dns"):
-		why = "the name does not resolve on this machine, so the node was not contacted"
-		if reading.InPhase(f, "config") {
-			why = "the login was not attempted"
-		}
-	case world.UnknownRefuser(f):
-		why = "a policy refuses the connection: this machine's, or that of a router on the path, which is the same errno " +
-			"over IPv6"
-	case f.Failure == diag.TCPDenied, f.Failure == diag.TCPNetUnreachable:
-		why = "this machine has no route to the node's network"
-	case f.Failure == diag.TCPNoRoute && !world.SilentNode(c):
-		why = "there is no route to it from this machine, or a firewall rejected the connection; the node itself may be fine"
-	default:
+var opsAccessRows = rows{
+	{of: lostLater,
+		then: fails(diag.SigOpsSSHFailed, "the login on %s worked, and broke in the middle of the walk: %s", nodeHost,
+			saw)},
+	{when: func(j judged) bool { return j.f.Passed() && !SudoRefused(j.c, j.f) }},
+	{when: func(j judged) bool { return j.f.Passed() },
+		then: fails(diag.SigOpsSSHFailed, "%s logs in, but sudo -n is refused, so checks that need root cannot run (if "+
+			"that is intended, set ssh.sudo: false in the profile)", func(j judged) string { return j.f.SSH.User }),
+		failure: diag.NotPermitted},
+
+	// It ended, or may have ended, on the operator's side, which is not the node's fault: not by the node's own answer,
+	// by a changed key or in silence.
+	{when: func(j judged) bool { return j.f.Failure == diag.SSHNoKey },
+		then:   noLogin("this operator offered no key"),
+		signal: diag.SigOperatorKeyMissing},
+	{when: func(j judged) bool { return j.f.Failure == diag.SSHAuth && keysLeft(j.f.SSH) },
+		then:   noLogin("the node refused some keys, and was not shown all of this operator's"),
+		signal: diag.SigOperatorKeyMissing},
+	{when: func(j judged) bool { return j.f.Failure == diag.SSHHostKeyUnknown },
+		then:   noLogin("no host key has been accepted on this machine yet"),
+		signal: diag.SigOperatorHostKeyUnknown},
+	{when: func(j judged) bool { return j.f.Failure == diag.SSHSetup && reading.InPhase(j.f, "exec") },
+		then:   noLogin("the login works, but there is no gpuaas-agent to probe the node with"),
+		signal: diag.SigOperatorHelperMissing},
+	{when: func(j judged) bool { return j.f.Failure.Operator() },
+		then:   noLogin("the node was not contacted"),
+		signal: diag.SigOperatorPathBroken},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "config") },
+		then:   noLogin("the login was not attempted"),
+		signal: diag.SigOperatorPathBroken},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "dns") },
+		then:   noLogin("the name does not resolve on this machine, so the node was not contacted"),
+		signal: diag.SigOperatorPathBroken},
+	{when: func(j judged) bool { return world.UnknownRefuser(j.f) },
+		then: noLogin("a policy refuses the connection: this machine's, or that of a router on the path, which is the same " +
+			"errno over IPv6"),
+		signal: diag.SigOperatorPathBroken},
+	{when: func(j judged) bool { return j.f.Failure == diag.TCPDenied || j.f.Failure == diag.TCPNetUnreachable },
+		then:   noLogin("this machine has no route to the node's network"),
+		signal: diag.SigOperatorPathBroken},
+	{when: func(j judged) bool { return j.f.Failure == diag.TCPNoRoute && !world.SilentNode(j.c) },
+		then: noLogin("there is no route to it from this machine, or a firewall rejected the connection; the node itself " +
+			"may be fine"),
+		signal: diag.SigOperatorPathBroken},
+
+	{when: func(j judged) bool { return classify.GuestAgentGone(guestAgent(j)) },
+		then: fails(diag.SigOpsAccessUnhealthy, "no login on %s: %s%s; the provider says that the guest agent is %s",
+			nodeHost, saw, detail, guestAgent),
+		also: sayAlive},
+	{then: fails(diag.SigOpsSSHFailed, "no login on %s: %s%s", nodeHost, saw, detail), also: sayAlive},
+}
+
+func noLogin(why string) func(judged) diag.Finding {
+	return undecided("no login on %s: "+why+": %s%s", nodeHost, saw, detail)
+}
+
+// lostLater returns a probe that lost its login, if the login itself worked.
+func lostLater(c *hop.Case) *diag.Fact {
+	if !c.Fact(diag.HopNodeOpsAccess, hop.StepSSH).Passed() {
 		return nil
 	}
-	text := fmt.Sprintf("no login on %s: %s: %s", c.Subject.NodeHost, why, reading.Saw(f))
-	if f.Detail != "" {
-		text += ": " + f.Detail
+	return c.LostOnTheWay()
+}
+
+// keysLeft reports whether no key was accepted, and not all were offered.
+func keysLeft(s *diag.SSHFacts) bool { return s != nil && s.NotOffered > 0 && s.AuthMethod == "" }
+
+func guestAgent(j judged) string {
+	return j.c.Field(diag.HopNodeHeartbeat, hop.StepReadModel, "node.guest_agent_status")
+}
+
+// sayAlive adds what shows that the agent lives, or that nothing of the node answers.
+func sayAlive(j judged, out *diag.Finding) {
+	world.Claim(j.c, out, world.ClaimAgentAlive)
+	if world.SSHSilent(j.c) {
+		out.Culprit = world.CulpritSilentNode
 	}
-	out := reading.Undecided(f, "%s", text)
-	out.Signal = sig
-	return &out
 }
 
 // SudoRefused reports whether the login should have become root on the node, but did not.

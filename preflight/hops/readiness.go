@@ -244,7 +244,7 @@ func judgeProcess(c *hop.Case) *diag.Finding {
 		if out := world.RanOut(c, f); out != nil {
 			return out
 		}
-		return judgeRestarts(f)
+		return restartRows.judge(judged{c: c, f: f})
 	}
 	if f == nil {
 		return nil

@@ -282,13 +282,6 @@ var identityRows = rows{
 
 func boundTo(j judged) string { return j.f.Cert.BoundTo }
 
-func detail(j judged) string {
-	if j.f.Detail == "" {
-		return ""
-	}
-	return ": " + j.f.Detail
-}
-
 func whichCert(j judged) string {
 	if j.f.Cert == nil || serial(j) == "" {
 		return ""

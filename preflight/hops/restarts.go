@@ -2,9 +2,9 @@ package hops
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 const (
@@ -17,59 +17,82 @@ const (
 	youngS = 10
 )
 
-// judgeRestarts judges an agent that runs right now, and was restarted automatically since its last manual start. The
+// restartRows are about an agent that runs right now, and was restarted automatically since its last manual start. The
 // restarts must be dated, by a second reading or by the journal: systemd's counter has no times. A loop that goes on is
 // a failure. One that may have ended is a warning without a signal, since the agent runs.
-func judgeRestarts(f *diag.Fact) *diag.Finding {
-	u := f.Unit
-	if u == nil || u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil {
-		return nil
+var restartRows = rows{
+	{
+		when: func(j judged) bool {
+			u := j.f.Unit
+			return u == nil || u.Restarts == nil || *u.Restarts == 0 || u.UptimeS == nil
+		},
+	},
+	{when: startedJustNow},
+	{when: func(j judged) bool { return (restarts(j) >= loopRestarts && replaced(j) != "") || youngOfLoop(j) },
+		then: fails(diag.SigProcessDown, "%s is in a crash loop: %s; up for %s s%s%s", target, restartHistory, uptime,
+			replaced, func(j judged) string { return fewOpenFiles(j.f.Unit) }),
+		direct: true},
+	{when: func(j judged) bool { return loopedLately(j) || youngUndated(j) },
+		then: warns("", "%s was %s; up for %s s now", target, restartHistory, uptime)},
+}
+
+func uptime(j judged) string { return strconv.FormatInt(*j.f.Unit.UptimeS, 10) }
+
+// startedJustNow reports whether the agent was started manually during the walk: its counter began again.
+func startedJustNow(j judged) bool {
+	l := j.f.Unit.Later
+	return l != nil && l.Restarts != nil && *l.Restarts < *j.f.Unit.Restarts
+}
+
+// restarts returns how often systemd restarted the agent, by the newest reading.
+func restarts(j judged) int {
+	if l := j.f.Unit.Later; l != nil && l.Restarts != nil {
+		return *l.Restarts
 	}
-	total, seen := *u.Restarts, ""
-	if l := u.Later; l != nil {
-		switch {
-		case l.Restarts != nil && *l.Restarts < total:
-			return nil // it was just started manually
-		case l.Restarts != nil && *l.Restarts > total:
-			total = *l.Restarts
-			seen = fmt.Sprintf("process %d was replaced by %d", u.PID, l.PID)
-			if l.PID == 0 {
-				seen = fmt.Sprintf("process %d ended", u.PID)
-			}
-			seen += fmt.Sprintf(" within %d ms of this walk", l.AfterMS)
-		case l.Active == "activating" && l.Sub == "auto-restart":
-			seen = fmt.Sprintf("process %d ended within %d ms of this walk", u.PID, l.AfterMS)
-		}
-	}
-	history := fmt.Sprintf("restarted %d times by systemd since it was last started by hand", total)
-	r := u.Recent
-	if r != nil {
-		history = fmt.Sprintf("restarted %d times by systemd in the last %d minutes", r.Count, r.WithinS/60)
-		if r.EveryS != nil {
-			history += fmt.Sprintf(", every %d s", *r.EveryS)
-		}
-	}
-	looping := seen != "" && total >= loopRestarts
-	recently := r != nil && r.Count >= loopRestarts && r.EveryS != nil
-	if recently && *u.UptimeS <= 2*(*r.EveryS+1) { // it has not yet run for twice the time between two crashes
-		looping = true
-	}
-	var out diag.Finding
+	return *j.f.Unit.Restarts
+}
+
+// replaced describes how the agent's process ended during the walk, "" if it did not.
+func replaced(j judged) string {
+	u, l := j.f.Unit, j.f.Unit.Later
 	switch {
-	case looping:
-		out = reading.Fail(diag.SigProcessDown, f, "%s is in a crash loop: %s; up for %d s", f.Request.Target, history,
-			*u.UptimeS)
-		if seen != "" {
-			out.Text += "; " + seen
-		}
-		out.Text += fewOpenFiles(u)
-		out.Direct = true
-	case recently, r == nil && u.Later != nil && total >= loopRestarts && *u.UptimeS <= youngS:
-		out = reading.Warn("", f, "%s was %s; up for %d s now", f.Request.Target, history, *u.UptimeS)
-	default:
-		return nil
+	case l == nil:
+		return ""
+	case restarts(j) > *u.Restarts && l.PID != 0:
+		return fmt.Sprintf("; process %d was replaced by %d within %d ms of this walk", u.PID, l.PID, l.AfterMS)
+	case restarts(j) > *u.Restarts, l.Active == "activating" && l.Sub == "auto-restart":
+		return fmt.Sprintf("; process %d ended within %d ms of this walk", u.PID, l.AfterMS)
 	}
-	return &out
+	return ""
+}
+
+func restartHistory(j judged) string {
+	r := j.f.Unit.Recent
+	if r == nil {
+		return fmt.Sprintf("restarted %d times by systemd since it was last started by hand", restarts(j))
+	}
+	text := fmt.Sprintf("restarted %d times by systemd in the last %d minutes", r.Count, r.WithinS/60)
+	if r.EveryS != nil {
+		text += fmt.Sprintf(", every %d s", *r.EveryS)
+	}
+	return text
+}
+
+// loopedLately reports whether the journal has a loop in its last minutes.
+func loopedLately(j judged) bool {
+	r := j.f.Unit.Recent
+	return r != nil && r.Count >= loopRestarts && r.EveryS != nil
+}
+
+// youngOfLoop reports whether the agent has not yet run for twice the time between two crashes.
+func youngOfLoop(j judged) bool {
+	return loopedLately(j) && *j.f.Unit.UptimeS <= 2*(*j.f.Unit.Recent.EveryS+1)
+}
+
+// youngUndated reports whether an agent without a journal was restarted often, and may crash again.
+func youngUndated(j judged) bool {
+	u := j.f.Unit
+	return u.Recent == nil && u.Later != nil && restarts(j) >= loopRestarts && *u.UptimeS <= youngS
 }
 
 // fewOpenFiles names the limit of open files that the unit itself sets, if it is lower than usual: an agent that needs

@@ -120,6 +120,7 @@ func theWord(j judged) string      { return j.word }
 func nodeID(j judged) string       { return j.c.Subject.NodeID }
 func allocationID(j judged) string { return j.c.Subject.AllocationID }
 func target(j judged) string       { return j.f.Request.Target }
+func nodeHost(j judged) string     { return j.c.Subject.NodeHost }
 func certFile(j judged) string     { return j.f.Request.Cert }
 func culpritCert(j judged) string  { return "node file " + certFile(j) }
 func pageFrom(j judged) string     { return world.PageFrom(j.f) }
@@ -130,6 +131,14 @@ func signer(j judged) string       { return world.Signer(j.f) }
 func issued(j judged) string       { return world.Issued(j.c, j.f) }
 func letIn(j judged) string        { return world.LetIn(j.c, j.f) }
 func noPlatform(j judged) string   { return world.OfNoPlatform(j.f) }
+
+// detail is what the probe adds to a failure.
+func detail(j judged) string {
+	if j.f.Detail == "" {
+		return ""
+	}
+	return ": " + j.f.Detail
+}
 
 func (j judged) status() int { return reading.Status(j.f) }
 

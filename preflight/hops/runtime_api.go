@@ -96,7 +96,7 @@ var runtimeAPIRows = rows{
 
 func listenerWorks(j judged) bool { return j.f.Passed() || world.ListenerReplied(j.c, j.f) }
 
-// apiBlocked is the finding of an agent that its unit's settings keep, or may keep, from an API that this login reaches.
+// apiBlocked is the finding of an agent that its unit's settings keep, or may keep, from an API that a login reaches.
 func apiBlocked(j judged) *diag.Finding {
 	unheard := world.AgentUnheard(j.c)
 	return cmp.Or(world.BlockedByUnit(j.c, j.f, unheard), world.AgentNetworkUnseen(j.c, j.f, unheard))
