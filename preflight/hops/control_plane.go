@@ -153,9 +153,8 @@ var operatorTokenRows = rows{
 	// a 401 with a page, too
 	{when: func(j judged) bool { return j.f.Failure == diag.HTTPEdgeAuth },
 		then: undecided("the edge at %s asks for a login in place of the API", where)},
-	{when: func(j judged) bool { return j.refused() && world.PassedOnce(j.c, j.f) },
-		then: fails(diag.SigControlPlaneUnreachable, "the API refuses the operator's token only at times: %s", saw),
-		side: diag.SidePlatform},
+	{when: func(j judged) bool { return j.refused() && world.PassedOnce(j.c, j.f) }, side: diag.SidePlatform,
+		then: fails(diag.SigControlPlaneUnreachable, "the API refuses the operator's token only at times: %s", saw)},
 	{when: func(j judged) bool { return j.refused() && world.TokenRead(j.f) },
 		then: fails(diag.SigOperatorAuthFailed, "the API refuses the operator's token: %s", saw)},
 	{when: judged.refused,

@@ -90,9 +90,8 @@ var admissionRows = rows{
 	{when: func(j judged) bool { return admission(j).Policy.Shadow() },
 		then: unjudged("the policy %s is in shadow mode, on which nothing acts; it calls the GPUs %s%s", gpus(gpuPolicy),
 			gpus(gpuHealthWord), gpus(gpuCause))},
-	{when: func(j judged) bool { return staleJudgement(admission(j)) },
-		then:   undecided("the platform's judgement of the GPUs (%s) is %s old", gpus(gpuHealthWord), gpus(judgedAgo)),
-		signal: diag.SigGPUUnknown},
+	{when: func(j judged) bool { return staleJudgement(admission(j)) }, signal: diag.SigGPUUnknown,
+		then: undecided("the platform's judgement of the GPUs (%s) is %s old", gpus(gpuHealthWord), gpus(judgedAgo))},
 	{when: func(j judged) bool { return nodesGPUs(j) != "" },
 		then: undecided("the platform reports %s with %s, but the node contradicts it: %s", gpus(gpuHealthWord),
 			gpus(gpuCount), nodesGPUs),
@@ -100,16 +99,14 @@ var admissionRows = rows{
 		also: func(j judged, out *diag.Finding) {
 			out.Evidence = append(out.Evidence, hop.FactID(diag.HopGPUHealth, hop.StepGPUNode))
 		}},
-	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnknown },
-		then:   undecided("the state of the GPUs is not known%s%s", gpus(gpuCause), gpus(refusedPolicy)),
-		signal: diag.SigGPUUnknown},
+	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnknown }, signal: diag.SigGPUUnknown,
+		then: undecided("the state of the GPUs is not known%s%s", gpus(gpuCause), gpus(refusedPolicy))},
 	{when: func(j judged) bool { return admission(j).Health == reading.GPUDegraded },
 		then: warns(diag.SigGPUDegraded, "the GPUs are degraded by the policy %s%s%s", gpus(gpuPolicy), gpus(gpuCause),
 			gpus(sampleAge))},
-	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnhealthy },
+	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnhealthy }, direct: true,
 		then: fails(diag.SigGPUUnhealthy, "the GPUs are unhealthy by the policy %s%s%s%s", gpus(gpuPolicy), gpus(gpuCause),
-			gpus(sampleAge), gpus(nodeStatus)),
-		direct: true},
+			gpus(sampleAge), gpus(nodeStatus))},
 }
 
 func admission(j judged) *reading.GPUAdmission { return world.AdmissionIn(j.c) }

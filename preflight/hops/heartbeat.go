@@ -51,25 +51,19 @@ func nodeHeartbeat() hop.Hop {
 				return req
 			},
 		}, world.NodeAfter(read)},
-		Judge: judgeHeartbeat,
+		Judge: heartbeatRows.about(id, hop.StepReadModel),
 		Pass:  lastHeard,
 	}
-}
-
-func judgeHeartbeat(c *hop.Case) []diag.Finding {
-	return list(heartbeatRows.judge(judged{c: c, f: c.Fact(diag.HopNodeHeartbeat, hop.StepReadModel)}))
 }
 
 // heartbeatRows judge whether the node could be read, and then how old its last heartbeat and contact are, by policy
 // and by the platform's own checklist.
 var heartbeatRows = rows{
-	{when: func(j judged) bool { return world.NodeUnknown(j.c) },
-		then:   undecided("the platform at %s knows no node %s (HTTP 404)%s", where, nodeID, otherNodes),
-		signal: diag.SigNodeUnknown},
+	{when: func(j judged) bool { return world.NodeUnknown(j.c) }, signal: diag.SigNodeUnknown,
+		then: undecided("the platform at %s knows no node %s (HTTP 404)%s", where, nodeID, otherNodes)},
 	// it does not show what is recent
-	{when: func(j judged) bool { return world.ReadFromCache(j.c, j.f) },
-		then: undecided("%s", func(j judged) string { return world.FromCache(j.f) }),
-		lack: diag.LackPlatform},
+	{when: func(j judged) bool { return world.ReadFromCache(j.c, j.f) }, lack: diag.LackPlatform,
+		then: undecided("%s", func(j judged) string { return world.FromCache(j.f) })},
 	{when: func(j judged) bool { return reading.NotKnown(j.f) },
 		then: undecided("the platform at %s answers HTTP 404 for the node, but %s: one of several servers may lack it", where,
 			func(j judged) string { return world.NodeKnown(j.c) })},

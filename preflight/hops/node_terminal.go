@@ -35,7 +35,7 @@ func nodeTerminalReachability() hop.Hop {
 			},
 			Ask: world.AskUnknownSession,
 		}},
-		Judge: judgeNodeTerminal,
+		Judge: nodeTerminalRows.about(id, hop.StepStream),
 		Pass: func(c *hop.Case) string {
 			return fmt.Sprintf("%s accepts this node (%s)", reading.Where(c.Fact(id, hop.StepStream)), answered(c.Fact(id,
 				hop.StepStream)))
@@ -80,10 +80,6 @@ func streamsElsewhere(c *hop.Case, f *diag.Fact) bool {
 	return want != "" && f.Target != "" && !hop.SameEndpoint(f.Target, want)
 }
 
-func judgeNodeTerminal(c *hop.Case) []diag.Finding {
-	return list(nodeTerminalRows.judge(judged{c: c, f: c.Fact(diag.HopNodeTerminalReachability, hop.StepStream)}))
-}
-
 var nodeTerminalRows = rows{
 	{when: func(j judged) bool { return world.BlockedByNamespace(j.c, j.f) != nil },
 		then: func(j judged) diag.Finding { return *world.BlockedByNamespace(j.c, j.f) }},
@@ -104,9 +100,8 @@ var nodeTerminalRows = rows{
 		},
 		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_TERMINAL_API_URL") },
 	},
-	{when: func(j judged) bool { return reading.InPhase(j.f, "env") },
-		then:    fails(diag.SigTerminalProfileDrift, "%s", noTerminalURL),
-		culprit: reading.CulpritAgentEnv},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "env") }, culprit: reading.CulpritAgentEnv,
+		then: fails(diag.SigTerminalProfileDrift, "%s", noTerminalURL)},
 	{when: func(j judged) bool { return streamsElsewhere(j.c, j.f) },
 		then: fails(diag.SigTerminalProfileDrift, "the running agent streams to %s, the profile says %s: %s", where,
 			profilesTerminal, saw),

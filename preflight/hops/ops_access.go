@@ -30,7 +30,7 @@ func nodeOpsAccess() hop.Hop {
 				return diag.Request{Op: diag.OpSSH, Target: e.Subject.NodeHost}
 			},
 		}},
-		Judge: judgeOpsAccess,
+		Judge: opsAccessRows.about(id, hop.StepSSH),
 		Pass: func(c *hop.Case) string {
 			s := c.Fact(id, hop.StepSSH).SSH
 			if s == nil {
@@ -41,54 +41,42 @@ func nodeOpsAccess() hop.Hop {
 	}
 }
 
-func judgeOpsAccess(c *hop.Case) []diag.Finding {
-	return list(opsAccessRows.judge(judged{c: c, f: c.Fact(diag.HopNodeOpsAccess, hop.StepSSH)}))
-}
-
 var opsAccessRows = rows{
 	{of: lostLater,
 		then: fails(diag.SigOpsSSHFailed, "the login on %s worked, and broke in the middle of the walk: %s", nodeHost,
 			saw)},
 	{when: func(j judged) bool { return j.f.Passed() && !SudoRefused(j.c, j.f) }},
-	{when: func(j judged) bool { return j.f.Passed() },
+	{when: func(j judged) bool { return j.f.Passed() }, failure: diag.NotPermitted,
 		then: fails(diag.SigOpsSSHFailed, "%s logs in, but sudo -n is refused, so checks that need root cannot run (if "+
-			"that is intended, set ssh.sudo: false in the profile)", func(j judged) string { return j.f.SSH.User }),
-		failure: diag.NotPermitted},
+			"that is intended, set ssh.sudo: false in the profile)", func(j judged) string { return j.f.SSH.User })},
 
 	// It ended, or may have ended, on the operator's side, which is not the node's fault: not by the node's own answer,
 	// by a changed key or in silence.
 	{when: func(j judged) bool { return j.f.Failure == diag.SSHNoKey },
-		then:   noLogin("this operator offered no key"),
-		signal: diag.SigOperatorKeyMissing},
+		then: noLogin(diag.SigOperatorKeyMissing, "this operator offered no key")},
 	{when: func(j judged) bool { return j.f.Failure == diag.SSHAuth && keysLeft(j.f.SSH) },
-		then:   noLogin("the node refused some keys, and was not shown all of this operator's"),
-		signal: diag.SigOperatorKeyMissing},
+		then: noLogin(diag.SigOperatorKeyMissing, "the node refused some keys, and was not shown all of this "+
+			"operator's")},
 	{when: func(j judged) bool { return j.f.Failure == diag.SSHHostKeyUnknown },
-		then:   noLogin("no host key has been accepted on this machine yet"),
-		signal: diag.SigOperatorHostKeyUnknown},
+		then: noLogin(diag.SigOperatorHostKeyUnknown, "no host key has been accepted on this machine yet")},
 	{when: func(j judged) bool { return j.f.Failure == diag.SSHSetup && reading.InPhase(j.f, "exec") },
-		then:   noLogin("the login works, but there is no gpuaas-agent to probe the node with"),
-		signal: diag.SigOperatorHelperMissing},
+		then: noLogin(diag.SigOperatorHelperMissing, "the login works, but there is no gpuaas-agent to probe the node "+
+			"with")},
 	{when: func(j judged) bool { return j.f.Failure.Operator() },
-		then:   noLogin("the node was not contacted"),
-		signal: diag.SigOperatorPathBroken},
+		then: noLogin(diag.SigOperatorPathBroken, "the node was not contacted")},
 	{when: func(j judged) bool { return reading.InPhase(j.f, "config") },
-		then:   noLogin("the login was not attempted"),
-		signal: diag.SigOperatorPathBroken},
+		then: noLogin(diag.SigOperatorPathBroken, "the login was not attempted")},
 	{when: func(j judged) bool { return reading.InPhase(j.f, "dns") },
-		then:   noLogin("the name does not resolve on this machine, so the node was not contacted"),
-		signal: diag.SigOperatorPathBroken},
+		then: noLogin(diag.SigOperatorPathBroken, "the name does not resolve on this machine, so the node was not "+
+			"contacted")},
 	{when: func(j judged) bool { return world.UnknownRefuser(j.f) },
-		then: noLogin("a policy refuses the connection: this machine's, or that of a router on the path, which is the same " +
-			"errno over IPv6"),
-		signal: diag.SigOperatorPathBroken},
+		then: noLogin(diag.SigOperatorPathBroken, "a policy refuses the connection: this machine's, or that of a router on "+
+			"the path, which is the same errno over IPv6")},
 	{when: func(j judged) bool { return j.f.Failure == diag.TCPDenied || j.f.Failure == diag.TCPNetUnreachable },
-		then:   noLogin("this machine has no route to the node's network"),
-		signal: diag.SigOperatorPathBroken},
+		then: noLogin(diag.SigOperatorPathBroken, "this machine has no route to the node's network")},
 	{when: func(j judged) bool { return j.f.Failure == diag.TCPNoRoute && !world.SilentNode(j.c) },
-		then: noLogin("there is no route to it from this machine, or a firewall rejected the connection; the node itself " +
-			"may be fine"),
-		signal: diag.SigOperatorPathBroken},
+		then: noLogin(diag.SigOperatorPathBroken, "there is no route to it from this machine, or a firewall rejected the "+
+			"connection; the node itself may be fine")},
 
 	{when: func(j judged) bool { return classify.GuestAgentGone(guestAgent(j)) },
 		then: fails(diag.SigOpsAccessUnhealthy, "no login on %s: %s%s; the provider says that the guest agent is %s",
@@ -97,8 +85,13 @@ var opsAccessRows = rows{
 	{then: fails(diag.SigOpsSSHFailed, "no login on %s: %s%s", nodeHost, saw, detail), also: sayAlive},
 }
 
-func noLogin(why string) func(judged) diag.Finding {
-	return undecided("no login on %s: "+why+": %s%s", nodeHost, saw, detail)
+func noLogin(sig diag.Signal, why string) func(judged) diag.Finding {
+	then := undecided("no login on %s: "+why+": %s%s", nodeHost, saw, detail)
+	return func(j judged) diag.Finding {
+		out := then(j)
+		out.Signal = sig
+		return out
+	}
 }
 
 // lostLater returns a probe that lost its login, if the login itself worked.

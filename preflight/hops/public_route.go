@@ -35,7 +35,7 @@ func terminalPublicRoute() hop.Hop {
 				}, e.Profile.TerminalBase, profile.PathTerminalHealthz, nil)
 			},
 		}},
-		Judge: judgePublicRoute,
+		Judge: publicRouteRows.about(id, hop.StepHealthz),
 		Pass: func(c *hop.Case) string {
 			return fmt.Sprintf("%s/healthz answers %d", reading.Where(c.Fact(id, hop.StepHealthz)), reading.Status(c.Fact(id,
 				hop.StepHealthz)))
@@ -46,10 +46,6 @@ func terminalPublicRoute() hop.Hop {
 			return world.OtherRoute(e, failing, p.TerminalResolveAddress, p.APIBase, p.APIResolveAddress, profile.PathHealthz)
 		},
 	}
-}
-
-func judgePublicRoute(c *hop.Case) []diag.Finding {
-	return list(publicRouteRows.judge(judged{c: c, f: c.Fact(diag.HopTerminalPublicRoute, hop.StepHealthz)}))
 }
 
 var publicRouteRows = rows{

@@ -145,19 +145,16 @@ func judgeIssuer(c *hop.Case) *diag.Finding {
 // issuerRows are about the task wait; the word is the issuer of the node's certificate.
 var issuerRows = rows{
 	{when: func(j judged) bool { return !reading.RefusesCert(j.f) }},
-	{when: func(j judged) bool { return reading.Unlisted(j.f, j.word) },
+	{when: func(j judged) bool { return reading.Unlisted(j.f, j.word) }, direct: true,
 		then: fails(diag.SigIngressCADrift, "the certificate is good and was signed by %s, and the node ingress trusts "+
-			"only %s", theWord, func(j judged) string { return hop.Clip(j.f.TLS.AcceptableCAs) }),
-		direct: true},
-	{when: func(j judged) bool { return j.f.Failure == diag.MTLSUnknownCA && world.GatewayAccepts(j.c) },
+			"only %s", theWord, func(j judged) string { return hop.Clip(j.f.TLS.AcceptableCAs) })},
+	{when: func(j judged) bool { return j.f.Failure == diag.MTLSUnknownCA && world.GatewayAccepts(j.c) }, direct: true,
 		then: fails(diag.SigIngressCADrift, "the terminal gateway takes the certificate, which was signed by %s, and the "+
-			"node ingress does not know that CA: %s", theWord, saw),
-		direct: true},
-	{when: func(j judged) bool { return j.f.Failure == diag.MTLSCertExpired && world.GatewayAccepts(j.c) },
+			"node ingress does not know that CA: %s", theWord, saw)},
+	{when: func(j judged) bool { return j.f.Failure == diag.MTLSCertExpired && world.GatewayAccepts(j.c) }, direct: true,
 		then: fails(diag.SigIngressCADrift, "the node ingress calls the node's certificate expired, which is valid until "+
 			"%s by the node's clock and by the terminal gateway, which accepts it: a revocation list or a CA of the ingress "+
-			"is out of date, or its clock is wrong: %s", notAfter, saw),
-		direct: true},
+			"is out of date, or its clock is wrong: %s", notAfter, saw)},
 }
 
 // judgeProfileDrift compares the endpoint and the node name that the running agent uses with the expected ones. A
@@ -246,9 +243,8 @@ var identityRows = rows{
 		},
 		then: undecided("the certificate could not be checked: %s", saw),
 	},
-	{when: func(j judged) bool { return datedAndAdmitted(j.c, j.f) },
-		then:   warns(diag.SigAuthFailed, "the node's certificate %s: %s, but the platform accepts it", certFile, saw),
-		reason: diag.ReasonNone},
+	{when: func(j judged) bool { return datedAndAdmitted(j.c, j.f) }, reason: diag.ReasonNone,
+		then: warns(diag.SigAuthFailed, "the node's certificate %s: %s, but the platform accepts it", certFile, saw)},
 	{when: func(j judged) bool { return !j.f.Passed() && shownAndAdmitted(j.c, j.f) },
 		then: func(j judged) diag.Finding {
 			return world.WalkAgain(j.f, fmt.Sprintf("%s and its key were replaced during this walk: %s, and the task wait with "+

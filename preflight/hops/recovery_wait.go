@@ -18,10 +18,9 @@ var taskWaitRows = rows{
 	{when: func(j judged) bool { return reading.Admitted(j.f) }},
 	{when: func(j judged) bool { return reading.Redirects(j.f) },
 		then: func(j judged) diag.Finding { return reading.Redirected(j.f) }},
-	{when: func(j judged) bool { return j.f.Passed() || j.f.Failure == diag.HTTPEdgeAuth },
+	{when: func(j judged) bool { return j.f.Passed() || j.f.Failure == diag.HTTPEdgeAuth }, side: diag.SidePlatform,
 		then: fails(diag.SigAPIUnreachable, "%s answers the node's task wait with %s instead of the node API's response: %s",
-			where, pageOrLogin, saw),
-		side: diag.SidePlatform},
+			where, pageOrLogin, saw)},
 	// also with 401 or 403: nothing behind the limiter has seen the certificate
 	{when: func(j judged) bool { return j.f.Throttled() },
 		then: func(j judged) diag.Finding { return reading.Throttled(j.f, "this node's task wait") }},
@@ -61,10 +60,9 @@ var taskWaitRows = rows{
 			}
 		},
 	},
-	{when: func(j judged) bool { return refusedByAny(j) && world.LetIn(j.c, j.f) != "" },
+	{when: func(j judged) bool { return refusedByAny(j) && world.LetIn(j.c, j.f) != "" }, side: diag.SideEdge,
 		then: fails(diag.SigAPIUnreachable, "HTTP %s comes from the ingress at %s, or from what is in front of it: the "+
-			"answer has %s, and %s, so nothing shows that the platform denies this node", httpStatus, where, noPlatform, letIn),
-		side: diag.SideEdge},
+			"answer has %s, and %s, so nothing shows that the platform denies this node", httpStatus, where, noPlatform, letIn)},
 	{when: refusedByAny,
 		then: fails(diag.SigAuthFailed, "HTTP %s comes from the ingress at %s, or from what is in front of it: the answer "+
 			"has %s, so whether the platform denies this node is not known%s", httpStatus, where, noPlatform, issued),

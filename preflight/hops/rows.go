@@ -65,6 +65,11 @@ func (t rows) judge(j judged) *diag.Finding {
 	return nil
 }
 
+// about is the judge of a hop that has one table, which is about one fact.
+func (t rows) about(id diag.HopID, step string) func(*hop.Case) []diag.Finding {
+	return func(c *hop.Case) []diag.Finding { return list(t.judge(judged{c: c, f: c.Fact(id, step)})) }
+}
+
 // list is a hop's findings if it has one at most.
 func list(f *diag.Finding) []diag.Finding {
 	if f == nil {

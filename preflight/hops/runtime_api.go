@@ -38,7 +38,7 @@ func nodeRuntimeAPI() hop.Hop {
 				return req
 			},
 		}},
-		Judge: judgeRuntimeAPI,
+		Judge: runtimeAPIRows.about(id, hop.StepReach),
 		Pass: func(c *hop.Case) string {
 			return fmt.Sprintf("%s answers: %s", reading.Where(c.Fact(id, hop.StepReach)), listener(c.Fact(id, hop.StepReach)))
 		},
@@ -50,10 +50,6 @@ func nodeRuntimeAPI() hop.Hop {
 			return append(counters, world.ProfileURL(e, failing, e.Profile.NodeRuntimeAPIURL, profile.PathHealthz, nil)...)
 		},
 	}
-}
-
-func judgeRuntimeAPI(c *hop.Case) []diag.Finding {
-	return list(runtimeAPIRows.judge(judged{c: c, f: c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)}))
 }
 
 var runtimeAPIRows = rows{

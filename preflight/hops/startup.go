@@ -102,20 +102,16 @@ var shellRows = rows{
 				world.AgentGone(j.c), reading.Saw(j.f)))
 		}},
 	// the agent itself reports it, over a stream that works
-	{when: func(j judged) bool { return j.f.WS.FrameCode == diag.CodePTYExited },
+	{when: func(j judged) bool { return j.f.WS.FrameCode == diag.CodePTYExited }, direct: true,
 		then: fails(diag.SigPTYFailed, "the shell started, and ended before the terminal was open: %s %s", frameCode,
-			frameMessage),
-		direct: true},
-	{when: func(j judged) bool { return diag.ShellCode(j.f.WS.FrameCode) },
-		then:   fails(diag.SigPTYFailed, "the agent could not start the terminal: %s %s", frameCode, frameMessage),
-		direct: true},
-	{when: shellExited,
+			frameMessage)},
+	{when: func(j judged) bool { return diag.ShellCode(j.f.WS.FrameCode) }, direct: true,
+		then: fails(diag.SigPTYFailed, "the agent could not start the terminal: %s %s", frameCode, frameMessage)},
+	{when: shellExited, direct: true,
 		then: fails(diag.SigPTYFailed, "the shell started, but ended by itself%s before it computed anything: %s%s",
-			func(j judged) string { return world.ExitOf(j.c, j.f) }, saw, lastLines),
-		direct: true},
-	{when: func(j judged) bool { return j.f.WS.FirstFrame == "ready" || j.f.WS.FirstFrame == "data" },
-		then:   fails(diag.SigPTYFailed, "the terminal is ready, but its shell computes nothing: %s%s", saw, lastLines),
-		direct: true},
+			func(j judged) string { return world.ExitOf(j.c, j.f) }, saw, lastLines)},
+	{when: func(j judged) bool { return j.f.WS.FirstFrame == "ready" || j.f.WS.FirstFrame == "data" }, direct: true,
+		then: fails(diag.SigPTYFailed, "the terminal is ready, but its shell computes nothing: %s%s", saw, lastLines)},
 	{
 		when: func(j judged) bool {
 			return world.StreamCame(j.c) && reading.Unasked(sessionRow(j.c), "session.pty_ready_at")
