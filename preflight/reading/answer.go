@@ -3,11 +3,9 @@
 package reading
 
 import (
-	"cmp"
 	"net/netip"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/bounded"
@@ -127,29 +125,6 @@ func SessionNotFound(f *diag.Fact) bool { return Code(f) == "session_not_found" 
 
 // RootFolder is the node's root file system, as a login sees it: the agent's unit may see it read-only.
 const RootFolder = "/"
-
-// OrUnknown returns a reason, or that none was given.
-func OrUnknown(s string) string { return cmp.Or(s, "no reason given") }
-
-// Resent reports whether the kernel sent a segment of the connection again.
-func Resent(f *diag.Fact) bool { return f.TCP != nil && f.TCP.Resent != nil && *f.TCP.Resent > 0 }
-
-// MaxCause bounds what a finding quotes, in runes. The end of an error is its most specific part, so the end is kept.
-const MaxCause = 200
-
-// OneLine returns text on one line of bounded length, without characters that control a terminal or change how others
-// are displayed.
-func OneLine(text string) string {
-	obeyed := func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) }
-	if len(text) <= MaxCause && !strings.ContainsFunc(text, obeyed) {
-		return text
-	}
-	text = strings.Join(strings.FieldsFunc(text, obeyed), " ")
-	if runes := []rune(text); len(runes) > MaxCause {
-		return "..." + string(runes[len(runes)-MaxCause+3:])
-	}
-	return text
-}
 
 // NoAnswer reports whether f got no answer although one was due. A refusal is an answer, and a request that the end of
 // the walk cut short is not due.

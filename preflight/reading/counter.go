@@ -3,7 +3,6 @@ package reading
 import (
 	"cmp"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -114,32 +113,6 @@ func FromOperator(e *hop.Env, f *diag.Fact, pin string) []hop.Counter {
 	req.Target, req.View, req.Cert, req.Key, req.CABundle = Target(f), "", "", "", ""
 	req.CAInline, req.Resolve, req.TimeoutMS = e.NodeCA, pin, hop.CounterTimeoutMS
 	return []hop.Counter{{Name: CounterFromOperator, From: hop.Operator, Request: req}}
-}
-
-// RemoteIP returns the address that a probe connected to, "" if it came to none.
-func RemoteIP(f *diag.Fact) string {
-	if f.TCP == nil {
-		return ""
-	}
-	host, _, err := net.SplitHostPort(f.TCP.Remote)
-	if err != nil {
-		return ""
-	}
-	return host
-}
-
-// Target returns the target that was really asked, with ${NAME} expanded.
-func Target(f *diag.Fact) string {
-	return cmp.Or(f.Target, f.Request.Target)
-}
-
-// HostOf returns the host of a URL or of a host and port.
-func HostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return u.Hostname()
 }
 
 // The counter-probes below change the listener, the route or the kind of a request. None goes to an address and port
