@@ -234,11 +234,11 @@ func span(h *hop.Hop, c *hop.Case) (took diag.Millis) {
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
 			f := c.JudgedFact(&h.Steps[i])
-			if f == nil || h.Steps[i].Last || world.EndedAt(f) <= at {
+			if f == nil || h.Steps[i].Last || reading.EndedAt(f) <= at {
 				continue
 			}
 			if began := max(at, f.OffsetMS); until < 0 || began < from {
-				from, until = began, world.EndedAt(f)
+				from, until = began, reading.EndedAt(f)
 			}
 		}
 		if until < 0 {

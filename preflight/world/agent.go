@@ -1,5 +1,3 @@
-// Package world tells what facts together show about a party: the agent, the gateway, a session, an identity, the
-// platform, the operator's own machine. Every hop and the verdict ask here, so that all of them know the same.
 package world
 
 import (
@@ -59,6 +57,9 @@ func AskReadModel(e *hop.Env) diag.Request {
 func StaleAfter(c *hop.Case) time.Duration {
 	return time.Duration(c.Policy(hop.PolicyStaleAfter)) * time.Second
 }
+
+// stepNodeAfter reads the node again, after all other steps.
+const stepNodeAfter = "node_after"
 
 // LastRead returns the newest reading of the node that was answered as requested, else the first reading; nil if the
 // node was not read.
@@ -164,7 +165,7 @@ func AgentAnswered(c *hop.Case) string {
 // AnsweredSince is AgentAnswered for f, which is about the agent; "" if f was asked only after that answer had come.
 func AnsweredSince(c *hop.Case, f *diag.Fact) string {
 	task := c.Fact(diag.HopNodeTaskRoundtrip, hop.StepTask)
-	if task != nil && f.OffsetMS > EndedAt(task) {
+	if task != nil && f.OffsetMS > reading.EndedAt(task) {
 		return ""
 	}
 	return AgentAnswered(c)
@@ -258,12 +259,4 @@ const MaxClockSkew = 5 * time.Second
 // one in the profile does not show that the node's is wrong.
 func AgentEndpointWorks(c *hop.Case) bool {
 	return reading.Admitted(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)) && ContactFresh(c)
-}
-
-// RefusedHeartbeat returns the entry of the node's record by which the platform answers heartbeats with an HTTP error
-// now; nil if there is none.
-func RefusedHeartbeat(c *hop.Case) *diag.RecordEntry {
-	e := HostEvidence(c)
-	e.Points = Points(c, nil)
-	return e.RefusedHeartbeat()
 }

@@ -13,11 +13,8 @@ import (
 // This file handles changes of the platform's state during a walk: the state on which a verdict rests is read again
 // before the verdict.
 
-// stepAllocationAfter and stepNodeAfter read the allocation and the node again, after all other steps.
-const (
-	stepAllocationAfter = "allocation_after"
-	stepNodeAfter       = "node_after"
-)
+// stepAllocationAfter reads the allocation again, after all other steps.
+const stepAllocationAfter = "allocation_after"
 
 // changing are the fields of an allocation that other hops depend on.
 var changing = [...]string{"allocation.node_id", "allocation.os_user", "allocation.app_unit", "allocation.app_port",

@@ -1,7 +1,8 @@
 package world
 
 import (
-	"fmt"
+	"cmp"
+	"net"
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -41,30 +42,6 @@ func OtherRoute(e *hop.Env, f *diag.Fact, pin, base, basePin, path string) []hop
 	return []hop.Counter{{Name: reading.CounterOtherRoute, From: f.Vantage, Request: req}}
 }
 
-// AddressWarnings warns of an address of a name that does not answer beside one that does, at the first hop of the chain
-// that measured it from that vantage. A host without a route for a family does not use it, which is not a fault.
-func AddressWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
-	var out []diag.Finding
-	for i := range h.Steps {
-		f := c.Fact(h.ID, h.Steps[i].Name)
-		if !h.Steps[i].BothFamilies || f == nil {
-			continue
-		}
-		for _, k := range reading.OtherAddresses(c, h.ID, h.Steps[i].Name) {
-			lossy := reading.GotNoAnswer(k) && LossSeen(c, k.Vantage) != "" // a single silence there does not count
-			if !reading.RefusesFamily(k) || lossy || reading.WarnedBefore(h.ID, c, f, k) {
-				continue
-			}
-			dead, alive := k.Request.Resolve, reading.RemoteIP(f)
-			w := reading.Warn("", k, "the %s address %s of %s does not answer (%s), its %s address %s does%s",
-				reading.Family(dead), dead, f.DNS.Name, reading.Saw(k), reading.Family(alive), alive, reading.FamilyCost(f, dead))
-			w.Evidence, w.Culprit = append(w.Evidence, f.ID), ""
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
 // ProfileURL repeats a failing probe with the profile's URL in place of the running agent's, if they differ.
 func ProfileURL(e *hop.Env, f *diag.Fact, expected, path string, vars map[string]string) []hop.Counter {
 	if expected == "" || hop.SameEndpoint(reading.Target(f), expected) {
@@ -78,58 +55,6 @@ func ProfileURL(e *hop.Env, f *diag.Fact, expected, path string, vars map[string
 		req = e.Addressed(req, expected, path, vars)
 	}
 	return []hop.Counter{{Name: reading.CounterProfileURL, From: f.Vantage, Request: req}}
-}
-
-// ResolverAtFault reports whether a failed look-up is the fault of a resolver on the asking machine itself: nothing
-// listens there, or all servers that it asks, or another one that this machine may ask, have an address.
-func ResolverAtFault(c *hop.Case, f *diag.Fact) bool {
-	if reading.NoResolver(f) {
-		return true
-	}
-	if !reading.OwnResolver(f) {
-		return false
-	}
-	for i := range reading.MaxServers {
-		if other := hop.RequestOf(c, f.ID, reading.NameServerCounter(i)); other != nil && other.All(passing(c, f.ID)) {
-			return true
-		}
-	}
-	return len(f.DNS.Behind) > 0 && !slices.ContainsFunc(f.DNS.Behind,
-		func(a diag.DNSAnswer) bool { return !reading.Knows(a) })
-}
-
-// LocateFault adds the location of the fault, by the counter-probes of f, to its finding. It returns false if the
-// operator, like the node, gets no answer.
-func LocateFault(c *hop.Case, f *diag.Fact, out *diag.Finding) bool {
-	if Misdirected(c, f) {
-		pinned, loginPasses := hop.RequestOf(c, f.ID, reading.CounterPinned).First(), OnlyAgentSees(c, f)
-		if reading.InPhase(f, "dns") {
-			Claim(c, out, claimOnlyLookup, pinned.Request.Resolve)
-			if loginPasses {
-				Claim(c, out, claimOnlyAgentSees)
-			}
-			return true
-		}
-		out.Failure, out.Culprit = diag.DNSMismatch, f.Vantage+" name "+f.DNS.Name
-		out.Text += fmt.Sprintf("; the name resolves to %s here (%s); at the profile's address %s the request passes",
-			hop.Clip(f.DNS.Addresses), reading.Source(f.DNS), pinned.Request.Resolve)
-		if loginPasses {
-			Claim(c, out, claimAgentView)
-		}
-		return true
-	}
-	control := hop.RequestOf(c, f.ID, reading.CounterFromOperator)
-	switch {
-	case Claim(c, out, claimEndedForNode):
-		out.Side = ""
-		out.Evidence = append(out.Evidence, hop.FactID(diag.HopNodeRecoveryStatus, hop.StepTaskWait), ofOperator(c).First().ID)
-	case control == nil || !reading.Controls(f, control.First()):
-	case control.All(func(k *diag.Fact) bool { return reading.Further(k, f) && reading.Replied(k) }):
-		Claim(c, out, claimNodeWay)
-	case control.All(func(k *diag.Fact) bool { return reading.FailsLike(k, f) }):
-		return !Claim(c, out, claimNotThisNode)
-	}
-	return true
 }
 
 // Misdirected reports whether f passes at the address that the profile has for its name.
@@ -190,13 +115,12 @@ func passing(c *hop.Case, step string) func(*diag.Fact) bool {
 	return func(b *diag.Fact) bool { return Passes(c, step, b) }
 }
 
-// strayFamily: f fails at one address family only, while the name's other one passes.
-func strayFamily(d *doubted) string {
-	q := hop.RequestOf(d.c, d.fact.ID, reading.CounterOtherFamily)
-	if !d.fails() || q == nil || q.First().Request.Op != d.fact.Request.Op || !q.All(passing(d.c, d.fact.ID)) {
-		return ""
+// edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile
+// can show that two names are one edge.
+func edgeOf(base, pin string) string {
+	host, port, err := net.SplitHostPort(hop.HostPortOf(base))
+	if err != nil {
+		return base
 	}
-	used, other := reading.RemoteIP(d.fact), q.First().Request.Resolve
-	return fmt.Sprintf("; this is at its %s address %s; at its %s address %s the request passes", reading.Family(used),
-		used, reading.Family(other), other)
+	return net.JoinHostPort(cmp.Or(pin, host), port)
 }

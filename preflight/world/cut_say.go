@@ -12,12 +12,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const (
-	stepAgent      = "agent"
-	stepGateway    = "gateway"
-	stepAgentAfter = "agent_after"
-)
-
 // AgentStep reads the agent's unit again if the node's side of the session ended, to see whether the agent survived.
 func AgentStep() hop.Step {
 	return hop.Step{

@@ -69,44 +69,6 @@ func AppEvidence(c *hop.Case) *classify.AppEvidence {
 	return a
 }
 
-// Denials returns the refusals of the node's identity: the answer to the task wait, and the denial that the platform
-// recorded since its last contact with the node.
-func Denials(c *hop.Case) []classify.Denial {
-	var out []classify.Denial
-	if _, whole := profileMismatch(c); whole {
-		return nil // another machine was refused
-	}
-	if w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait); DeniesAccess(w) && !(reading.AsksForNoCert(w) &&
-		AsProfiled(c)) &&
-		LetIn(c, w) == "" && (reading.Code(w) == "" || reading.PlatformDenies(w)) {
-		d := classify.Denial{Source: "task wait", Code: reading.Code(w)}
-		if w.TLS != nil {
-			d.Asked = w.TLS.CertRequested
-		}
-		out = append(out, d)
-	}
-	if word := recordedDenial(c); word != "" {
-		out = append(out, classify.Denial{Source: "read model", Code: word})
-	}
-	return out
-}
-
-// recordedDenial returns the code of the denial that the platform recorded since its last contact with the node; ""
-// without one, or if it is about the node's identity and the ingress let this walk's task wait in, which is no contact.
-func recordedDenial(c *hop.Case) string {
-	read, word := LastRead(c), ReadModel(c, "node.last_denial_code")
-	at, seen := hop.TimeOf(read, "node.last_denial_at"), hop.TimeOf(read, "node.last_seen_at")
-	if diag.LimiterCode(word) || !at.After(seen) {
-		return ""
-	}
-	why, _ := diag.DenialReason(word)
-	ofIdentity := why == diag.ReasonIdentityRevokedOrFenced || why == diag.ReasonCertExpired
-	if ofIdentity && ingressAccepts(c) {
-		return ""
-	}
-	return word
-}
-
 // TokenState returns the state of the node's recovery token, by the token on the node and the one that the platform
 // issued.
 func TokenState(c *hop.Case) classify.TokenState {
@@ -178,4 +140,12 @@ func budgets(policy map[string]int64) map[diag.Severity]classify.Budget {
 		}
 	}
 	return out
+}
+
+// RefusedHeartbeat returns the entry of the node's record by which the platform answers heartbeats with an HTTP error
+// now; nil if there is none.
+func RefusedHeartbeat(c *hop.Case) *diag.RecordEntry {
+	e := HostEvidence(c)
+	e.Points = Points(c, nil)
+	return e.RefusedHeartbeat()
 }

@@ -45,7 +45,7 @@ func lastAnswer(c *hop.Case) (end platformEnd, ofAPI bool) {
 		if !ofPlatform(c, f) || !platformAnswered(f) {
 			continue
 		}
-		if at := EndedAt(f); at > end.last || (at == end.last && f.ID < end.by.ID) {
+		if at := reading.EndedAt(f); at > end.last || (at == end.last && f.ID < end.by.ID) {
 			end.last, end.by = at, f
 		}
 		ofAPI = ofAPI || asksAPI(c, f)
@@ -88,7 +88,7 @@ func asksAPI(c *hop.Case, f *diag.Fact) bool {
 // unansweredAfter reports whether a request got no answer of the platform, ended after the given time, and had not been
 // silent for long before it.
 func unansweredAfter(f *diag.Fact, last int64) bool {
-	late := EndedAt(f) > last && silentSince(f) >= last-endSlack
+	late := reading.EndedAt(f) > last && silentSince(f) >= last-endSlack
 	if !late || !hop.Conclusive(f) || f.Failure.Local() || platformAnswered(f) {
 		return false
 	}
@@ -129,15 +129,12 @@ func edgeAlone(f *diag.Fact) bool {
 func silentSince(f *diag.Fact) int64 {
 	switch {
 	case reading.Upgraded(f):
-		return EndedAt(f) - int64(f.WS.QuietMS)
+		return reading.EndedAt(f) - int64(f.WS.QuietMS)
 	case reading.GotNoAnswer(f), reading.Status(f) == 504: // an edge's time-out
 		return f.OffsetMS
 	}
-	return EndedAt(f)
+	return reading.EndedAt(f)
 }
-
-// EndedAt returns when a request ended, in milliseconds since the walk's start.
-func EndedAt(f *diag.Fact) int64 { return f.OffsetMS + int64(f.DurationMS) }
 
 // AnsweredUntil describes when an endpoint that takes no connection last answered the same vantage in this walk; "" if
 // it never did, or did later.
@@ -149,7 +146,7 @@ func AnsweredUntil(c *hop.Case, f *diag.Fact) string {
 	for g := range c.All() {
 		if g.Vantage == f.Vantage && reading.Status(g) > 0 && !edgeAlone(g) &&
 			hop.HostPortOf(reading.Target(g)) == hop.HostPortOf(reading.Target(f)) {
-			last = max(last, EndedAt(g))
+			last = max(last, reading.EndedAt(g))
 		}
 	}
 	if last < 0 || !unansweredAfter(f, last) {

@@ -130,10 +130,3 @@ func ForeignAgent(c *hop.Case) bool {
 	return reach != nil && reading.InPhase(reach, "env") && !reading.NotAllowed(reach) &&
 		c.Fact(diag.HopNodeReadiness, hop.StepProcess).Passed()
 }
-
-// DeniesNode reports whether a refusal of the node's certificate is the platform's decision about this node. Such a
-// decision holds at every listener and for every request, unless a listener looks for the session before it looks at
-// the node: so what lets the node in counts only where nothing else of the platform says the same.
-func DeniesNode(c *hop.Case, f *diag.Fact) bool {
-	return reading.PlatformDenies(f) && LetIn(c, f) == ""
-}

@@ -34,7 +34,7 @@ func BesideOthers(c *hop.Case, f *diag.Fact) string {
 	}
 	for g := range c.All() {
 		if g.Vantage == f.Vantage && platformAnswered(g) && hop.SameEndpoint(reading.Target(g), reading.Target(f)) &&
-			g.OffsetMS < EndedAt(f) && f.OffsetMS < EndedAt(g) {
+			g.OffsetMS < reading.EndedAt(f) && f.OffsetMS < reading.EndedAt(g) {
 			return "; it is sent once, and others of this walk were answered there at that time: a limit on connections " +
 				"refuses so, too"
 		}

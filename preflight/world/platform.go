@@ -1,9 +1,7 @@
 package world
 
 import (
-	"cmp"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -26,13 +24,6 @@ const (
 	// CulpritOperatorWay is the culprit if the platform answers the node, and the operator cannot reach any of it.
 	CulpritOperatorWay = "operator's way"
 )
-
-// DeniesAccess reports whether f was refused with 401 or 403; a login page and a rate limiter's answer do not count. A
-// health page is requested without a token: a platform may close it, which is not a fault.
-func DeniesAccess(f *diag.Fact) bool {
-	return f != nil && !f.Throttled() && (reading.Status(f) == 401 || reading.Status(f) == 403) &&
-		f.Failure != diag.HTTPEdgeAuth
-}
 
 // DescribeClosedHealthPage describes an answer for which DeniesAccess is true; only a 401 is about a login.
 func DescribeClosedHealthPage(f *diag.Fact) string {
@@ -96,16 +87,6 @@ func hears(f *diag.Fact) int {
 		return SilentSide
 	}
 	return unknownSide
-}
-
-// edgeOf returns the address and port of a base URL, by the profile's pinned address if there is one: only the profile
-// can show that two names are one edge.
-func edgeOf(base, pin string) string {
-	host, port, err := net.SplitHostPort(hop.HostPortOf(base))
-	if err != nil {
-		return base
-	}
-	return net.JoinHostPort(cmp.Or(pin, host), port)
 }
 
 // CulpritAgentURL is the culprit if the running agent uses another API than the profile's: the failure there and

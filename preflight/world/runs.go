@@ -163,12 +163,6 @@ func Tally(facts []*diag.Fact) string {
 	return strings.Join(parts, ", ")
 }
 
-// steps reports whether the fact is a step's own and first request over the network: only that has repeats.
-func (d *doubted) steps() bool {
-	_, name, repeat := hop.SplitID(d.fact.ID)
-	return name == "" && repeat == 0 && d.fact.Request.Op.Row().Ladder
-}
-
 // mixedResults count for an undecided finding only if the request was refused: one of several servers may refuse it.
 func mixedResults(d *doubted) string {
 	u := OwnRuns(d.c, d.fact.ID)
@@ -185,18 +179,6 @@ func anotherAnswer(d *doubted) string {
 	}
 	return fmt.Sprintf("; the same request was also answered HTTP %d, so one of several servers there refuses it, "+
 		"or one that changes", reading.Status(other))
-}
-
-// counts reports whether other runs of a request count: for a finding that fails by the step's own request, and for
-// another one if also.
-func (d *doubted) counts(also bool) bool {
-	switch {
-	case d.out == nil:
-		return true
-	case d.fails():
-		return d.steps()
-	}
-	return also
 }
 
 func passedOnce(d *doubted) string {
