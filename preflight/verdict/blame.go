@@ -1,23 +1,12 @@
 package verdict
 
 import (
-	"cmp"
-	"iter"
 	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
-
-// root is one fault: a failing finding that no other hop explains, and the hops that it explains. A silent root is a
-// hop that got no answer: it is not known to have failed, but later failures may follow from it.
-type root struct {
-	hop      diag.HopResult
-	finding  diag.Finding
-	symptoms []diag.HopID
-	silent   bool
-}
 
 // Decide returns the verdict on the judged hops, and the classification of all evidence. The blame is the first fault
 // in chain order, and decides whom to call and what to do; see classify for the reason.
@@ -107,154 +96,6 @@ func OutcomeOf(hops []diag.HopResult, endedBy diag.EndedBy) diag.Outcome {
 		return diag.OutcomeWarn
 	}
 	return diag.OutcomePass
-}
-
-// rootsOf folds failing findings under those that explain them, and returns the rest in chain order, the silent ones
-// last. A finding is explained by a hop that it needs and that did not answer, by a failing hop in the closure of
-// ExplainedBy (unless the finding is Direct), or by an earlier finding with the same culprit. If nothing failed, the
-// first hop that did not answer is the only root.
-func rootsOf(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) []root {
-	f := folding{
-		chain: chain, failing: map[diag.HopID]bool{}, folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
-	}
-	for i := range hops {
-		if failed(hops[i]) {
-			f.failing[hops[i].ID] = true
-		}
-	}
-	silent, erring := unanswered(hops, c), erring(hops, c)
-	for i := range hops {
-		h := &hops[i]
-		if h.Status != diag.StatusFail {
-			continue
-		}
-		explain := silent
-		if !slices.Contains(erring, h.ID) { // those have one culprit
-			explain = append(slices.Clip(silent), erring...)
-		}
-		for finding := range FindingsOf(h) {
-			if finding.Status == diag.StatusFail {
-				f.fold(h, *finding, explainer(chain, h, finding, explain, c))
-			}
-		}
-	}
-	f.attach(chain, hops)
-	return append(f.roots, f.silences(hops, silent, c)...)
-}
-
-// FindingsOf yields all findings of a hop, the primary one first.
-func FindingsOf(h *diag.HopResult) iter.Seq[*diag.Finding] {
-	return func(yield func(*diag.Finding) bool) {
-		if !yield(&h.Finding) {
-			return
-		}
-		for i := range h.Also {
-			if !yield(&h.Also[i]) {
-				return
-			}
-		}
-	}
-}
-
-// folding is the state of rootsOf: the roots so far, and the hops whose findings something else explains.
-type folding struct {
-	chain   []hop.Hop
-	roots   []root
-	failing map[diag.HopID]bool
-	folded  map[diag.HopID]bool       // hops with a finding that a failing hop explains
-	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
-}
-
-// fold makes a failing finding a new root, or attributes it to the silent hop, to the failing hop that explains it, or
-// to a root with the same culprit.
-func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopID) {
-	same := func(r root) bool { return finding.Culprit != "" && r.finding.Culprit == finding.Culprit }
-	switch {
-	case silent != "":
-		f.behind[h.ID] = silent
-		return
-	case !finding.Direct && slices.ContainsFunc(hop.Closure(f.chain, h.ID),
-		func(id diag.HopID) bool { return f.failing[id] }):
-		f.folded[h.ID] = true
-		return
-	}
-	if i := slices.IndexFunc(f.roots, same); i >= 0 {
-		r, symptom := &f.roots[i], h.ID
-		// The finding that shows the unstable network replaces one that may follow from it.
-		if finding.Signal == diag.SigNetworkUnstable && r.finding.Signal != finding.Signal {
-			symptom, r.hop, r.finding = r.hop.ID, *h, finding
-		}
-		if r.hop.ID != symptom {
-			r.symptoms = append(r.symptoms, symptom)
-		}
-		return
-	}
-	f.roots = append(f.roots, root{hop: *h, finding: finding})
-}
-
-// attach adds every folded hop to the symptoms of the first root that explains it. Without such a root, the hop is
-// attributed to the silent hop that explains its closure.
-func (f *folding) attach(chain []hop.Hop, hops []diag.HopResult) {
-	for k := range hops {
-		h := &hops[k]
-		if !f.folded[h.ID] {
-			continue
-		}
-		may := hop.Closure(f.chain, h.ID)
-		i := slices.IndexFunc(f.roots, func(r root) bool { return slices.Contains(may, r.hop.ID) })
-		if i < 0 { // what explains it is itself a part of another root, by its culprit
-			i = slices.IndexFunc(f.roots, func(r root) bool {
-				return slices.ContainsFunc(r.symptoms, func(id diag.HopID) bool { return slices.Contains(may, id) })
-			})
-		}
-		if i >= 0 {
-			f.roots[i].symptoms = append(f.roots[i].symptoms, h.ID)
-			continue
-		}
-		for _, id := range hop.Closure(f.chain, h.ID) {
-			if by := f.behind[id]; by != "" && f.behind[h.ID] == "" {
-				f.behind[h.ID] = by
-			}
-		}
-	}
-	for id, by := range f.behind {
-		i := slices.IndexFunc(f.roots, func(r root) bool { return r.hop.ID == by || slices.Contains(r.symptoms, by) })
-		if i >= 0 {
-			f.roots[i].symptoms = append(f.roots[i].symptoms, id)
-		}
-	}
-	for i := range f.roots {
-		inChainOrder(chain, f.roots[i].symptoms)
-		f.roots[i].symptoms = slices.Compact(f.roots[i].symptoms)
-	}
-}
-
-// silences returns a root with its symptoms for each silent hop that explains a failure or, if nothing failed, for the
-// first silent hop.
-func (f *folding) silences(hops []diag.HopResult, silent []diag.HopID, c *hop.Case) []root {
-	var roots []root
-	for i := range hops {
-		h := &hops[i]
-		if !slices.Contains(silent, h.ID) {
-			continue
-		}
-		r := root{hop: *h, finding: unheard(h, c), silent: true}
-		for _, s := range hops {
-			if f.behind[s.ID] == h.ID {
-				r.symptoms = append(r.symptoms, s.ID)
-			}
-		}
-		if len(r.symptoms) > 0 || (!slices.ContainsFunc(hops, failed) && len(roots) == 0) {
-			roots = append(roots, r)
-		}
-	}
-	return roots
-}
-
-func failed(h diag.HopResult) bool { return h.Status == diag.StatusFail }
-
-func inChainOrder(chain []hop.Hop, ids []diag.HopID) {
-	slices.SortFunc(ids, func(a, b diag.HopID) int { return cmp.Compare(hop.Position(chain, a), hop.Position(chain, b)) })
 }
 
 func toBlame(chain []hop.Hop, hops []diag.HopResult, r root, c *hop.Case) diag.Blame {

@@ -136,3 +136,19 @@ func knownHosts(c *hop.Case) string {
 	file, _, _ := strings.Cut(rest, " ")
 	return file
 }
+
+// targetOf returns the node as this tool's commands take it, with the profile and the host of this walk; "" if no node
+// is named.
+func targetOf(c *hop.Case) string {
+	if c.Subject.NodeID == "" {
+		return ""
+	}
+	argv := []string{c.Subject.NodeID}
+	if p := cmp.Or(c.Expected("profile_file"), c.Plan.Profile); p != "" {
+		argv = append(argv, "--profile", p)
+	}
+	if strings.Contains(c.Plan.Command, " --node-host ") && c.Subject.NodeHost != "" {
+		argv = append(argv, "--node-host", c.Subject.NodeHost)
+	}
+	return hop.Pasted(diag.Command(argv...), hop.TargetLine())
+}

@@ -158,19 +158,3 @@ func broken(hops []diag.HopResult, c *hop.Case) []diag.Reliance {
 	}
 	return out
 }
-
-// unheard is the finding of a hop whose request got no answer or only an error, in the form of a blame.
-func unheard(h *diag.HopResult, c *hop.Case) diag.Finding {
-	f := silentFact(h, c)
-	row := c.Hop(h.ID).Silence
-	out := diag.Finding{
-		Status: diag.StatusInconclusive, Signal: row.Signal, Side: row.Side, Failure: f.Failure, Evidence: []string{f.ID},
-		Text: fmt.Sprintf("%s got %s: %s%s; steps that need it are inconclusive", row.Request, world.Gets(f), reading.Saw(f),
-			world.AnsweredUntil(c, f)+world.BesideOthers(c, f)),
-	}
-	if f.Failure == diag.Cancelled {
-		out.Failure = diag.Timeout
-	}
-	world.SettleSilence(c.Hop(h.ID), c, &out)
-	return out
-}

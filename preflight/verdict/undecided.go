@@ -1,9 +1,6 @@
 package verdict
 
 import (
-	"cmp"
-	"strings"
-
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
@@ -36,22 +33,6 @@ func adviseOn(v *diag.Verdict, lack diag.Lack, c *hop.Case) {
 	for i := range row.Recovery {
 		v.Advise(&row.Recovery[i], Placeholders(c))
 	}
-}
-
-// targetOf returns the node as this tool's commands take it, with the profile and the host of this walk; "" if no node
-// is named.
-func targetOf(c *hop.Case) string {
-	if c.Subject.NodeID == "" {
-		return ""
-	}
-	argv := []string{c.Subject.NodeID}
-	if p := cmp.Or(c.Expected("profile_file"), c.Plan.Profile); p != "" {
-		argv = append(argv, "--profile", p)
-	}
-	if strings.Contains(c.Plan.Command, " --node-host ") && c.Subject.NodeHost != "" {
-		argv = append(argv, "--node-host", c.Subject.NodeHost)
-	}
-	return hop.Pasted(diag.Command(argv...), hop.TargetLine())
 }
 
 // lackOf returns what the walk lacked: time if it was cut short, else what its first inconclusive hop lacked.
