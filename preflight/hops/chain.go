@@ -72,3 +72,10 @@ func ReadModel(r *diag.Report) map[string]string {
 	}
 	return f.HTTP.Fields
 }
+
+// OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
+// zero Request if the answer names none.
+func OpenTerminal(e *hop.Env, mint diag.Fact) diag.Request {
+	c := BuiltIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
+	return named(askSession(e, c), diag.HopBrowserTerminalWS, hop.StepSession)
+}

@@ -18,13 +18,6 @@ func MintTerminal(e *hop.Env) diag.Request {
 	return named(mintTerminal(e), diag.HopTerminalTokenMint, hop.StepMint)
 }
 
-// OpenTerminal returns the request that opens, as a browser does, the terminal of mint, the answer to MintTerminal; the
-// zero Request if the answer names none.
-func OpenTerminal(e *hop.Env, mint diag.Fact) diag.Request {
-	c := BuiltIn().NewCase(e.Subject, diag.Plan{}, "", []diag.Fact{mint})
-	return named(askSession(e, c), diag.HopBrowserTerminalWS, hop.StepSession)
-}
-
 // named sets the id that a step's request has in a walk; a zero Request stays zero.
 func named(r diag.Request, id diag.HopID, step string) diag.Request {
 	if r.Op != "" {
