@@ -18,7 +18,8 @@ func TestWalkOfAnOwnHop(t *testing.T) {
 	platform, end := aPlatform()
 	defer end()
 	hop := hop.Hop{
-		ID: "x.example", Title: "the example service answers", Layer: diag.LayerRuntime, Budget: 5 * time.Second,
+		ID: "x.example", Budget: 5 * time.Second,
+		Meaning: hop.Meaning{Title: "the example service answers", Layer: diag.LayerRuntime},
 		Steps: []hop.Step{{
 			Name: "health", From: hop.Operator, Timeout: time.Second,
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {

@@ -166,7 +166,7 @@ func wanted() map[string][]diag.HopID {
 	for _, h := range hops.BuiltIn().List() {
 		names := slices.Clone(h.Fields)
 		for _, s := range h.Steps {
-			names = append(append(names, s.Paths...), s.Fields...)
+			names = append(append(names, s.Needs.Paths...), s.Needs.Fields...)
 		}
 		for _, n := range names {
 			out[n] = append(out[n], h.ID)

@@ -402,7 +402,7 @@ func needsBySteps(chain []hop.Hop, id diag.HopID) []diag.HopID {
 				continue
 			}
 			for _, s := range chain[i].Steps {
-				for _, n := range s.Needs {
+				for _, n := range s.Needs.Hops {
 					if !slices.Contains(all, n) {
 						all, next = append(all, n), append(next, n)
 					}

@@ -213,7 +213,7 @@ func TestGPUWarning(t *testing.T) {
 func TestGPUStepIsEarly(t *testing.T) {
 	gpu, beat := hop.In(hops.BuiltIn().List(), diag.HopGPUHealth).Steps[0], hop.In(hops.BuiltIn().List(),
 		diag.HopNodeHeartbeat).Steps[0]
-	if !slices.Equal(gpu.Needs, beat.Needs) || len(gpu.After) > 0 || gpu.From != beat.From {
-		t.Errorf("needs %v after %v from %s", gpu.Needs, gpu.After, gpu.From)
+	if !slices.Equal(gpu.Needs.Hops, beat.Needs.Hops) || len(gpu.Needs.Facts) > 0 || gpu.From != beat.From {
+		t.Errorf("needs %v after %v from %s", gpu.Needs.Hops, gpu.Needs.Facts, gpu.From)
 	}
 }

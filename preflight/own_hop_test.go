@@ -22,10 +22,12 @@ import (
 func exampleHop() hop.Hop {
 	const id = diag.HopID("x.example")
 	return hop.Hop{
-		ID: id, Title: "the example service answers", Layer: diag.LayerRuntime, Budget: 5 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopNodeOpsAccess},
+		ID: id, Budget: 5 * time.Second,
+		Meaning: hop.Meaning{Title: "the example service answers", Layer: diag.LayerRuntime},
+		Causes:  hop.Causes{ExplainedBy: []diag.HopID{diag.HopNodeOpsAccess}},
 		Steps: []hop.Step{{
-			Name: "health", From: hop.Node, Timeout: time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
+			Name: "health", From: hop.Node, Timeout: time.Second,
+			Needs: hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
 			Ask: func(*hop.Env, *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpHTTP, Target: "http://192.0.2.7/"}
 			},
@@ -141,7 +143,7 @@ func TestChainOfTheWalk(t *testing.T) {
 	own, slow := exampleHop(), exampleHop()
 	own.Opens, own.Unwatched = "vpn", "the tunnel"
 	slow.ID, slow.Judge = "x.slow", func(*hop.Case) []diag.Finding { return nil }
-	slow.Steps[0].From, slow.Steps[0].Needs = hop.Operator, nil
+	slow.Steps[0].From, slow.Steps[0].Needs = hop.Operator, hop.Needs{}
 	chain := hops.WithOwn(own, slow)
 	only, err := chain.Check("only", []string{string(own.ID)})
 	if _, unknown := hops.BuiltIn().Check("only", []string{string(own.ID)}); err != nil || unknown == nil {

@@ -203,7 +203,7 @@ func TestASlowPathIsNotBlamed(t *testing.T) {
 	questions := []string{""}
 	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			if s.Uses == "" && !s.Pure && s.From != hop.Platform {
+			if s.Uses == "" && !s.Pure() && s.From != hop.Platform {
 				questions = append(questions, hop.FactID(h.ID, s.Name))
 			}
 		}

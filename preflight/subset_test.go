@@ -138,25 +138,25 @@ func model(r *diag.Report, p profile.Profile, s diag.Subject) (steps []modelStep
 	chain, at := hops.BuiltIn().List(), map[string]int{}
 	for h := range chain {
 		for _, st := range chain[h].Steps {
-			if st.Pure || !slices.Contains((&hop.Case{Plan: r.Plan}).Planned(chain[h].ID).Steps, st.Name) {
+			if st.Pure() || !slices.Contains((&hop.Case{Plan: r.Plan}).Planned(chain[h].ID).Steps, st.Name) {
 				continue // a step that came later than the recording is not in it
 			}
-			if st.NotGiven != nil && st.NotGiven(&p) != "" {
+			if st.Needs.Profile != nil && st.Needs.Profile(&p).Verdict == hop.Skip {
 				continue // this profile does not have the step, whatever the inputs
 			}
 			m := modelStep{hop: h, id: hop.FactID(chain[h].ID, st.Name)}
-			for _, need := range st.Needs {
+			for _, need := range st.Needs.Hops {
 				m.hops |= 1 << need.Rank()
 			}
-			for _, f := range st.After {
+			for _, f := range st.Needs.Facts {
 				m.facts |= 1 << at[f]
 			}
 			for bit := haveToken; bit <= haveSession; bit++ {
 				var o hop.Options
 				all := hop.Options{Session: true}
 				sub := masks()[15&^(1<<bit)].apply(s, &o)
-				ended := hop.Skipped(&chain[h], p, sub, o) != "" && hop.Skipped(&chain[h], p, s, all) == ""
-				if ended || hop.NotGiven(st, p, o) != "" {
+				ended := !chain[h].Planned(&p, sub, o).Open() && chain[h].Planned(&p, s, all).Open()
+				if ended || st.Planned(&p, o).Verdict == hop.Skip {
 					m.means |= 1 << bit
 				}
 			}

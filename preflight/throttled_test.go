@@ -33,7 +33,8 @@ func throttledSteps(from string) []string {
 	var ids []string
 	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			if s.From != from || s.Ask == nil || s.Second || h.ID == diag.HopTerminalStartup || s.Name == hop.StepPort {
+			if s.From != from || s.Ask == nil || s.Policy.Turn != hop.Always || h.ID == diag.HopTerminalStartup ||
+				s.Name == hop.StepPort {
 				continue
 			}
 			f := healthy(diag.Request{ID: hop.FactID(h.ID, s.Name)})

@@ -191,9 +191,9 @@ func budgetOf(id string) string {
 	}
 	of, step, _ := strings.Cut(id, "/")
 	h := hop.In(hops.BuiltIn().List(), diag.HopID(of))
-	asks := func(s hop.Step) bool { return s.From == hop.Operator && s.Uses == "" && !s.Pure }
+	asks := func(s hop.Step) bool { return s.From == hop.Operator && s.Uses == "" && !s.Pure() }
 	alone := func(s hop.Step) bool {
-		return s.Name == step && s.From == hop.Node && len(s.After) == 0
+		return s.Name == step && s.From == hop.Node && len(s.Needs.Facts) == 0
 	}
 	if slices.ContainsFunc(h.Steps, asks) && slices.ContainsFunc(h.Steps, alone) {
 		return of + "/" + step

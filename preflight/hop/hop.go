@@ -31,42 +31,57 @@ const (
 // facts only: no clock, no network, no environment.
 type Hop struct {
 	ID diag.HopID
+	Meaning
+	Causes
+	About
+	Role
 
-	// From the catalogue; a hop without a catalogue row sets them itself.
+	Budget   time.Duration                 // for the hop's steps and counter-probes together
+	Patience string                        // policy key of the seconds that are added to Budget; "": none
+	Profile  func(p *profile.Profile) Gate // what the profile must have for the whole hop; nil: nothing
+	Steps    []Step
+
+	Fields   []string                     // that the judge needs: without one, the hop runs and is not judged
+	Judge    func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
+	Pass     func(c *Case) string         // the text of a pass: what was measured
+	Counter  func(e *Env, c *Case, failing *diag.Fact) []Counter
+	Silence  *Silence        // the finding for a missing answer; nil: none
+	Recorded *RecordedErrors // errors recorded about the hop's own task; nil: none
+}
+
+// Meaning is from the catalogue; a hop without a catalogue row sets it itself.
+type Meaning struct {
 	Title      string
 	Layer      diag.Layer
 	Allocation bool // about one allocation: skipped without one
+}
 
+// Causes are the hops that may explain a failure of this one.
+type Causes struct {
 	ExplainedBy []diag.HopID // hops whose failure makes a failure here a symptom; applied transitively
 	// hops whose missing answer explains a failure here, unless it is the hop's own fault; see PlatformReads, OwnFault
 	Behind []diag.HopID
 	// hops whose failure may have the same cause, by which the judge tells causes apart: --only walks them as well
-	Reads    []diag.HopID
-	Fields   []string      // fields that the judge needs: without one, the hop runs and is not judged. See Step.Fields
-	Budget   time.Duration // for the hop's steps and counter-probes together
-	Patience string        // policy key of the seconds that are added to Budget; "": none
-	Steps    []Step
-	NotGiven func(p *profile.Profile) string // what the profile lacks for the whole hop; "": nothing
+	Reads   []diag.HopID
+	Closure []diag.HopID // transitive closure of ExplainedBy; NewChain fills it in
+}
 
-	Opens      string // the vantage that a pass opens: its requests are sent behind this hop's
-	Unwatched  string // the part that a watch leaves out, if it runs the rest
-	Writes     bool   // the platform's evidence is complete only when this hop is done
-	OfWorkload bool   // its requests go to the workload or its route, and to nothing of the platform
-	ReadModel  bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
-
-	Judge    func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide
-	Pass     func(c *Case) string         // the text of a pass: what was measured
-	Counter  func(e *Env, c *Case, failing *diag.Fact) []Counter
-	Recorded *RecordedErrors // errors recorded about the hop's own task; nil: none
-
-	Silence   *Silence                    // the finding for a missing answer; nil: none
+// About is what a result of the hop shows of others.
+type About struct {
 	Clears    diag.Aspect                 // what a pass rules out as the cause of another hop's failure
 	NotAbout  func(c *Case) []diag.Aspect // what a fault here is unrelated to
 	NotOfNode func(c *Case) bool          // reports whether a fault here is not evidence about the node
 	OfNode    func(c *Case) bool          // reports whether a pass shows something of the node, without a step on it
 	AgentCame func(c *Case) string        // evidence that the agent itself reached the target of the hop's probes
+}
 
-	Closure []diag.HopID // transitive closure of ExplainedBy; NewChain fills it in
+// Role is what the hop is to the walk.
+type Role struct {
+	Opens      string // the vantage that a pass opens: its requests are sent behind this hop's
+	Unwatched  string // the part that a watch leaves out, if it runs the rest
+	Writes     bool   // the platform's evidence is complete only when this hop is done
+	OfWorkload bool   // its requests go to the workload or its route, and to nothing of the platform
+	ReadModel  bool   // the classifier reads its answer directly: a reason that no hop found is reported at this hop
 }
 
 // RecordedErrors selects the errors that node and platform recorded about the task of a hop's step.
@@ -99,82 +114,12 @@ func (h *Hop) PatienceFor(s Step, budget time.Duration) time.Duration {
 	return min(s.Timeout, within)
 }
 
-// Step is one measurement of a hop.
-type Step struct {
-	Name    string
-	From    string
-	Timeout time.Duration // of one request, see patience; must leave time in the hop's budget for counter-probes
-	Needs   []diag.HopID  // hops that must pass before this step runs; a skipped hop has not passed
-	// Overrules is for a step that uses the service whose health page a hop of Needs requests; nil: none.
-	Overrules *Overrule
-	After     []string             // ids of facts that Ask reads: the plan must have them, and they are measured first
-	When      func(c *Case) string // why the step cannot run, by the facts; "": it can
-	Ask       func(e *Env, c *Case) diag.Request
-	Uses      string // id of another hop's fact that this step judges; it then measures nothing
-
-	// Paths are the platform's paths (profile.Path...) that the step requests. Fields are the fields of answers that it
-	// needs; for "a|b" one of the two is enough. A step whose platform lacks one is left out of the plan.
-	Paths, Fields []string
-
-	// Token: the step sends the operator's token. Session: it is part of a terminal session, and skipped if none is
-	// opened. NoAPI: it runs even if no API is known.
-	Token, Session, NoAPI bool
-	// Changes: the request leaves something on the platform, such as a task or a terminal session's token. A watch does
-	// not send it.
-	Changes bool
-	// NotGiven returns what the profile lacks for the step, NotThere what the platform lacks; "" if nothing.
-	NotGiven func(p *profile.Profile) string
-	NotThere func(m profile.Mapping) string
-
-	// Unless returns why the step does not apply to this subject, by facts alone: it is then skipped, and the hop is
-	// judged without it.
-	Unless func(c *Case) string
-	// Second: the step runs only after a fault. If Unless skips it, the report leaves it out.
-	Second bool
-	// Excused reports whether a healthy platform gives this failing fact here, such as the 400 of a listener that
-	// requires a certificate: then the step passes. A failure that is neither excused nor covered by a judge is not a
-	// pass.
-	Excused func(c *Case, f *diag.Fact) bool
-	// Last: the step runs when all hops are done, and nothing waits for it.
-	Last bool
-	// Optional: a healthy node may lack what the step measures. Without an answer the step is skipped, and the hop is
-	// judged without it.
-	Optional bool
-	// Once reports whether a request has an effect, so that it must not be repeated. Requests other than GET, polls and
-	// sessions are never repeated.
-	Once func(req diag.Request) bool
-	// BothFamilies: if the target's name has IPv4 and IPv6 addresses, the family that the step did not use is dialled
-	// as well.
-	BothFamilies bool
-	// Pure: the step measures nothing, and judges existing facts.
-	Pure bool
-
-	number int // index among all steps; Chain fills it in
-}
-
-// Overrule lets a step run although a hop that it needs failed, if only the answer of a health page failed there:
-// such a page never decides about a service that works. The step's fact is kept only if it shows that the service
-// works. Otherwise the walk is the same as if the step had not run.
-type Overrule struct {
-	Page  string // fact id of the health page
-	Works func(f *diag.Fact) bool
-}
-
-// Hop returns the hop that requests the health page.
-func (o *Overrule) Hop() diag.HopID { return OfFact(o.Page) }
-
-// SharedStep returns a step that judges a fact of another hop.
-func SharedStep(name string, hop diag.HopID, step string, when func(*Case) string) Step {
-	id := FactID(hop, step)
-	return Step{Name: name, From: Operator, Token: true, After: []string{id}, When: when, Uses: id}
-}
-
 // Built reports whether the hop has any step.
 func (h *Hop) Built() bool { return len(h.Steps) > 0 }
 
 // session reports whether every measuring step of the hop is part of a terminal session.
 func (h *Hop) session() bool {
-	return h.Built() && !slices.ContainsFunc(h.Steps, func(s Step) bool { return !s.Session && !s.Pure })
+	return h.Built() && !slices.ContainsFunc(h.Steps, func(s Step) bool { return !s.Needs.Session && !s.Pure() })
 }
 
 // In returns the hop of a chain with this id, or an empty hop if the chain has none.
@@ -195,14 +140,6 @@ func Position(chain []Hop, id diag.HopID) int {
 	return len(chain)
 }
 
-// Fact returns the id of the fact that the step judges.
-func (s Step) Fact(hop diag.HopID) string {
-	if s.Uses != "" {
-		return s.Uses
-	}
-	return FactID(hop, s.Name)
-}
-
 // Counter is a counter-probe: it differs from a failing probe in one input, or is the baseline for one that does.
 type Counter struct {
 	Name    string
@@ -216,7 +153,7 @@ func FactID(hop diag.HopID, step string) string { return string(hop) + "/" + ste
 // places returns the vantages of a planned hop: the platform's host only if a step runs there unconditionally.
 func (h *Hop) places(p diag.PlannedHop) []string {
 	there := func(s Step) bool {
-		return s.From == Platform && !s.Second && p.Left[s.Name] == "" && slices.Contains(p.Steps, s.Name)
+		return s.From == Platform && s.Policy.Turn == Always && p.Left[s.Name] == "" && slices.Contains(p.Steps, s.Name)
 	}
 	if slices.ContainsFunc(h.Steps, there) {
 		return h.From()

@@ -136,9 +136,9 @@ func (h *Chain) NewPlan(p profile.Profile, subject diag.Subject, o Options) diag
 	}
 	chain := h.list
 	o.Only = WithNeeds(chain, o.Only, !o.Alone)
-	why := reasons{}
+	out := leftOut{}
 	for i := range chain {
-		plan.Hops = append(plan.Hops, why.planned(&chain[i], p, subject, o))
+		plan.Hops = append(plan.Hops, out.planned(&chain[i], &p, subject, o))
 	}
 	return plan
 }
@@ -168,21 +168,11 @@ func WithNeeds(chain []Hop, only []diag.HopID, explained bool) []diag.HopID {
 			add(h.ExplainedBy)
 			add(h.Reads)
 		}
-		for _, s := range h.Steps {
-			add(s.wants())
+		for k := range h.Steps {
+			add(h.Steps[k].Needs.hops())
 		}
 	}
 	return only
-}
-
-// wants returns the hops that the step needs, or whose facts it asks with.
-func (s Step) wants() []diag.HopID {
-	ids := slices.Clone(s.Needs)
-	for _, fact := range s.After {
-		hop, _, _ := strings.Cut(fact, "/")
-		ids = append(ids, diag.HopID(hop))
-	}
-	return ids
 }
 
 // Budget returns how long a hop may take in all.

@@ -19,140 +19,110 @@ const (
 	SkipWatch     = "not asked: a watch changes nothing (--full asks it)"
 )
 
-// reasons has, while a plan is made, why hops and steps are left out, by hop id and by fact id.
-type reasons map[string]reason
-
-// reason is why a step or hop is left out. root is the original reason if it depends on another one that is left out;
-// absent means that this platform does not support it.
-type reason struct {
-	text, root string
-	absent     bool
-}
-
-func given(text string) reason { return reason{text: text, root: text} }
+// leftOut has, while a plan is made, the gates of the hops and steps that are left out, by hop id and by fact id.
+type leftOut map[string]Gate
 
 // planned returns the plan's row of h; the rows before it must be known.
-func (why reasons) planned(h *Hop, p profile.Profile, s diag.Subject, o Options) diag.PlannedHop {
-	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: Budget(p, h).Milliseconds(), Steps: []string{}}
-	whole := given(Skipped(h, p, s, o))
-	first, measuring, absent := reason{}, 0, true
-	for _, step := range h.Steps {
+func (out leftOut) planned(h *Hop, p *profile.Profile, s diag.Subject, o Options) diag.PlannedHop {
+	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: Budget(*p, h).Milliseconds(), Steps: []string{}}
+	whole := h.Planned(p, s, o)
+	all, measuring := Gate{Verdict: Never}, 0 // all: of the steps together
+	for i := range h.Steps {
+		step := &h.Steps[i]
 		row.Steps = append(row.Steps, step.Name)
-		if step.Pure || whole.text != "" {
+		if step.Pure() || !whole.Open() {
 			continue
 		}
 		measuring++
-		left := why.leftOut(step, p, o)
-		if left.text == "" {
+		left := out.step(step, p, o)
+		if left.Open() {
 			continue
 		}
 		if row.Left == nil {
-			row.Left, first = map[string]string{}, left
+			row.Left, all.Why, all.root = map[string]string{}, left.Why, left.root
 		}
-		row.Left[step.Name], why[FactID(h.ID, step.Name)] = left.text, left
-		absent = absent && left.absent
+		row.Left[step.Name], out[FactID(h.ID, step.Name)] = left.Why, left
+		all.Verdict = min(all.Verdict, left.Verdict)
 	}
 	row.Vantages = h.places(row)
-	if whole.text == "" && measuring > 0 && len(row.Left) == measuring {
-		whole, whole.absent = first, absent
+	if measuring > 0 && len(row.Left) == measuring {
+		whole = all
 	}
-	if row.Skip = whole.text; row.Skip != "" {
-		why[string(h.ID)] = whole
-	}
-	switch {
-	case row.Skip != "" && whole.absent:
-		row.Absent = row.Skip
-	case row.Skip == "":
+	if whole.Open() {
 		row.Absent = lacks(p.Mapping, nil, h.Fields)
+		return row
+	}
+	row.Skip, out[string(h.ID)] = whole.Why, whole
+	if whole.Verdict == Never {
+		row.Absent = row.Skip
 	}
 	return row
 }
 
-// Skipped reports why a whole hop is not run, "" to run it.
-func Skipped(h *Hop, p profile.Profile, s diag.Subject, o Options) string {
-	switch {
-	case len(o.Only) > 0 && !slices.Contains(o.Only, h.ID):
-		return SkipOnly
-	case slices.Contains(o.Skip, h.ID):
-		return SkipSkip
-	case s.AllocationID == "" && h.Allocation:
-		return "no --allocation-id given"
-	case o.Watch && h.session():
-		return SkipWatch
-	case !o.Session && h.session():
-		return skipNoSession
-	case h.NotGiven != nil:
-		return h.NotGiven(&p)
+// step says whether one step runs: not without its inputs, nor if this platform does not support it, nor if a step or
+// hop that it needs is left out.
+func (out leftOut) step(s *Step, p *profile.Profile, o Options) Gate {
+	if g := s.Planned(p, o); !g.Open() {
+		return g
 	}
-	return ""
-}
-
-// NoTerminalBase returns what the profile lacks for a hop that uses the browser's terminal gateway.
-func NoTerminalBase(p *profile.Profile) string {
-	if p.TerminalBase == "" {
-		return "no terminal base given"
-	}
-	return ""
-}
-
-// leftOut returns why one step does not run: an input that the operator did not give, something that this platform does
-// not support, or a needed step that is left out. Its text is "" if the step runs.
-func (why reasons) leftOut(s Step, p profile.Profile, o Options) reason {
-	if text := NotGiven(s, p, o); text != "" {
-		return given(text)
-	}
-	if text := notThere(s, p.Mapping); text != "" {
-		return reason{text: text, root: text, absent: true}
-	}
-	for _, need := range s.Needs {
-		if r, out := why[string(need)]; out && !r.absent {
-			return reason{text: fmt.Sprintf("needs %s, which is skipped (%s)", need, r.root), root: r.root}
+	for _, need := range s.Needs.Hops {
+		if g, left := out[string(need)]; left && g.Verdict != Never {
+			return Gate{Verdict: Skip, Why: fmt.Sprintf("needs %s, which is skipped (%s)", need, g.first()), root: g.first()}
 		}
 	}
-	for _, fact := range s.After {
-		hop, _, _ := strings.Cut(fact, "/")
-		for _, id := range []string{fact, hop} {
-			if r, out := why[id]; out {
-				text := fmt.Sprintf("needs the answer of %s, which is skipped (%s)", fact, r.root)
-				return reason{text: text, root: r.root, absent: r.absent}
+	for _, fact := range s.Needs.Facts {
+		for _, id := range []string{fact, string(OfFact(fact))} {
+			if g, left := out[id]; left {
+				why := fmt.Sprintf("needs the answer of %s, which is skipped (%s)", fact, g.first())
+				return Gate{Verdict: g.Verdict, Why: why, root: g.first()}
 			}
 		}
 	}
-	return reason{}
+	return Gate{}
 }
 
-// NotGiven returns what the operator did not give for a step, "" if nothing.
-func NotGiven(s Step, p profile.Profile, o Options) string {
-	if s.NotGiven != nil {
-		if text := s.NotGiven(&p); text != "" {
-			return text
+// Planned says, before the walk, whether the operator gave what the step needs, else Skip, and whether the platform has
+// it, else Never.
+func (s *Step) Planned(p *profile.Profile, o Options) Gate {
+	own := ask(s.Needs.Profile, p)
+	if own.Verdict == Skip {
+		return own
+	}
+	for _, given := range []struct {
+		lacks bool
+		why   string
+	}{
+		{s.From == Platform && p.PlatformSSH.Host == "", "the profile has no platform_ssh.host"},
+		{s.From == Node && !o.SSH, "no node host given (--node-host, or nodes in the profile)"},
+		{s.Needs.Token && !o.Token, SkipNoToken},
+		{s.From == Operator && p.APIBase == "" && !s.Needs.NoAPI, "no API base given"},
+		{o.Watch && (s.Needs.Session || s.Policy.Changes), SkipWatch},
+		{s.Needs.Session && !o.Session, skipNoSession},
+	} {
+		if given.lacks {
+			return gate(Skip, given.why)
 		}
 	}
-	switch {
-	case s.From == Platform && p.PlatformSSH.Host == "":
-		return "the profile has no platform_ssh.host"
-	case s.From == Node && !o.SSH:
-		return "no node host given (--node-host, or nodes in the profile)"
-	case s.Token && !o.Token:
-		return SkipNoToken
-	case s.From == Operator && p.APIBase == "" && !s.NoAPI:
-		return "no API base given"
-	case o.Watch && (s.Session || s.Changes):
-		return SkipWatch
-	case s.Session && !o.Session:
-		return skipNoSession
-	}
-	return ""
+	return strictest(own, gate(Never, lacks(p.Mapping, s.Needs.Paths, s.Needs.Fields)))
 }
 
-// notThere returns what this platform does not have for a step, "" if nothing.
-func notThere(s Step, m profile.Mapping) string {
-	if s.NotThere != nil {
-		if text := s.NotThere(m); text != "" {
-			return text
+// Planned says, before the walk, whether the whole hop is left out, with all of its steps.
+func (h *Hop) Planned(p *profile.Profile, s diag.Subject, o Options) Gate {
+	for _, out := range []struct {
+		left bool
+		why  string
+	}{
+		{len(o.Only) > 0 && !slices.Contains(o.Only, h.ID), SkipOnly},
+		{slices.Contains(o.Skip, h.ID), SkipSkip},
+		{s.AllocationID == "" && h.Allocation, "no --allocation-id given"},
+		{o.Watch && h.session(), SkipWatch},
+		{!o.Session && h.session(), skipNoSession},
+	} {
+		if out.left {
+			return gate(Skip, out.why)
 		}
 	}
-	return lacks(m, s.Paths, s.Fields)
+	return ask(h.Profile, p)
 }
 
 // lacks names the first of the paths and fields that a mapping does not have; for "a|b" one of the two is enough.
@@ -167,6 +137,14 @@ func lacks(m profile.Mapping, paths, fields []string) string {
 			name := strings.ReplaceAll(field, "|", " and no ")
 			return fmt.Sprintf("this platform reports no %s (mapping.fields: %q)", name, profile.Absent)
 		}
+	}
+	return ""
+}
+
+// NoTerminalBase returns what the profile lacks for a hop that uses the browser's terminal gateway.
+func NoTerminalBase(p *profile.Profile) string {
+	if p.TerminalBase == "" {
+		return "no terminal base given"
 	}
 	return ""
 }

@@ -17,8 +17,10 @@ import (
 func allocationBinding() hop.Hop {
 	id := diag.HopAllocationBinding
 	read := hop.Step{
-		Name: hop.StepAllocation, From: hop.Operator, Token: true, Timeout: 4 * time.Second,
-		Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathAllocation},
+		Name: hop.StepAllocation, From: hop.Operator, Timeout: 4 * time.Second,
+		Needs: hop.Needs{
+			Hops: []diag.HopID{diag.HopControlPlaneAccess}, Token: true, Paths: []string{profile.PathAllocation},
+		},
 		Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 			return e.Request("GET", profile.PathAllocation, nil, "allocation.state", "allocation.occupancy",
 				"allocation.node_id", "allocation.os_user", "allocation.workflow_id", "allocation.app_kind",
@@ -29,10 +31,13 @@ func allocationBinding() hop.Hop {
 	}
 	return hop.Hop{
 		ID: id, Budget: 5 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess},
-		Fields:      []string{"allocation.state", "allocation.node_id"},
-		ReadModel:   true, Clears: diag.AboutAllocation,
-		OfNode: func(c *hop.Case) bool { return world.SameNode(c, world.AllocationField(c, "allocation.node_id")) },
+		Causes: hop.Causes{ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess}},
+		About: hop.About{
+			Clears: diag.AboutAllocation,
+			OfNode: func(c *hop.Case) bool { return world.SameNode(c, world.AllocationField(c, "allocation.node_id")) },
+		},
+		Role:   hop.Role{ReadModel: true},
+		Fields: []string{"allocation.state", "allocation.node_id"},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for the allocation"},
 		Steps: []hop.Step{read, world.AllocationAfter(read)},

@@ -25,32 +25,33 @@ func appRuntimeLiveness() hop.Hop {
 	needs, after := []diag.HopID{diag.HopNodeOpsAccess}, []string{hop.FactID(diag.HopAllocationBinding,
 		hop.StepAllocation)}
 	return hop.Hop{
-		ID: id, Budget: 6 * time.Second, OfWorkload: true,
+		ID: id, Budget: 6 * time.Second,
+		Role: hop.Role{OfWorkload: true},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepUnit, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, After: after,
-				Fields: []string{"allocation.app_unit"},
-				When: func(c *hop.Case) string {
+				Name: hop.StepUnit, From: hop.Node, Timeout: 4 * time.Second,
+				Needs: hop.Needs{Hops: needs, Facts: after, Fields: []string{"allocation.app_unit"}},
+				When: hop.WaitIf(func(c *hop.Case) string {
 					return world.OtherNodeText(c, world.ReasonIfEmpty(world.AppUnit(c), "the workload's unit is not known"))
+				}),
+				Excused: func(c *hop.Case, f *diag.Fact) bool {
+					return f.Failure == diag.UnitMissing && guessedUnit(c) && c.Fact(id, hop.StepPort).Passed()
 				},
 				Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpUnit, Target: world.AppUnit(c)}
 				},
-				Excused: func(c *hop.Case, f *diag.Fact) bool {
-					return f.Failure == diag.UnitMissing && guessedUnit(c) && c.Fact(id, hop.StepPort).Passed()
-				},
 			},
 			{
-				Name: hop.StepPort, From: hop.Node, Timeout: 3 * time.Second, Needs: needs, After: after,
-				Fields: []string{"allocation.app_port|allocation.app_endpoint"},
-				When: func(c *hop.Case) string {
+				Name: hop.StepPort, From: hop.Node, Timeout: 3 * time.Second,
+				Needs: hop.Needs{Hops: needs, Facts: after, Fields: []string{"allocation.app_port|allocation.app_endpoint"}},
+				When: hop.WaitIf(func(c *hop.Case) string {
 					return world.OtherNodeText(c, world.ReasonIfEmpty(world.AppPort(c), "the workload's port is not known"))
-				},
+				}),
+				Excused: func(c *hop.Case, _ *diag.Fact) bool { return served(c) },
 				Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
 					// The workload listens in the machine's network namespace, even if the agent has its own.
 					return diag.Request{Op: diag.OpTCP, Target: net.JoinHostPort("127.0.0.1", world.AppPort(c)), View: diag.ViewHost}
 				},
-				Excused: func(c *hop.Case, _ *diag.Fact) bool { return served(c) },
 			},
 		},
 		Judge: judgeWorkload,

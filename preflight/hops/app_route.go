@@ -14,6 +14,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
+// Longer than 300 lines: a hop's requests and its judge are in one file.
+
 const (
 	stepUpgrade = "upgrade"
 	stepHeaders = "headers"
@@ -28,11 +30,12 @@ const (
 func appUserRoute() hop.Hop {
 	id := diag.HopAppUserRoute
 	return hop.Hop{
-		ID: id, Budget: 7 * time.Second, OfWorkload: true,
-		ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness},
-		Silence:     &hop.Silence{Signal: diag.SigAppRouteFailed, Side: "", Request: "the request to the product URL"},
-		Steps:       appRouteSteps(),
-		Judge:       judgeAppRoute,
+		ID: id, Budget: 7 * time.Second,
+		Causes:  hop.Causes{ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness}},
+		Role:    hop.Role{OfWorkload: true},
+		Silence: &hop.Silence{Signal: diag.SigAppRouteFailed, Side: "", Request: "the request to the product URL"},
+		Steps:   appRouteSteps(),
+		Judge:   judgeAppRoute,
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			p := e.Profile
 			if failing.Vantage != hop.Operator {
@@ -59,23 +62,32 @@ func appRouteSteps() []hop.Step {
 	needs, after := []diag.HopID{diag.HopAllocationBinding}, []string{hop.FactID(diag.HopAppUserRoute, hop.StepRoute)}
 	return []hop.Step{
 		{
-			Name: hop.StepRoute, From: hop.Operator, Timeout: 4 * time.Second, Needs: needs, BothFamilies: true,
-			After:  []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
-			Fields: []string{"allocation.app_product_url"},
-			When: func(c *hop.Case) string {
+			Name: hop.StepRoute, From: hop.Operator, Timeout: 4 * time.Second,
+			Needs: hop.Needs{
+				Hops: needs, Facts: []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
+				Fields: []string{"allocation.app_product_url"},
+			},
+			Policy: hop.Policy{BothFamilies: true},
+			When: hop.WaitIf(func(c *hop.Case) string {
 				return world.ReasonIfEmpty(world.AllocationField(c, "allocation.app_product_url"),
 					"the allocation has no product URL")
-			},
+			}),
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request { return askApp(e, c, diag.OpHTTP, "") },
 		},
 		{
-			Name: stepUpgrade, From: hop.Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
-			NotGiven: func(p *profile.Profile) string {
-				return world.ReasonIfEmpty(p.App.Websocket+p.Mapping.Field(hop.FieldWebsocket),
-					"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
+			Name: stepUpgrade, From: hop.Operator, Timeout: 3 * time.Second,
+			Needs: hop.Needs{
+				Hops: needs, Facts: after,
+				Profile: hop.SkipIf(func(p *profile.Profile) string {
+					return world.ReasonIfEmpty(p.App.Websocket+p.Mapping.Field(hop.FieldWebsocket),
+						"neither platform nor profile says that workloads use a WebSocket (app.websocket)")
+				}),
 			},
-			Unless: func(c *hop.Case) string {
-				return world.ReasonIfEmpty(websocketPath(c), "neither platform nor profile says that the workload uses a WebSocket")
+			When: func(c *hop.Case) hop.Gate {
+				if websocketPath(c) == "" {
+					return hop.Gate{Verdict: hop.Skip, Why: "neither platform nor profile says that the workload uses a WebSocket"}
+				}
+				return hop.WaitIf(routeAnswers)(c)
 			},
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request {
 				req := askApp(e, c, diag.OpWS, websocketPath(c))
@@ -84,14 +96,17 @@ func appRouteSteps() []hop.Step {
 			},
 		},
 		{
-			Name: stepHeaders, From: hop.Operator, Timeout: 3 * time.Second, Needs: needs, After: after, When: routeAnswers,
-			Fields: []string{fieldHeaderNames},
-			NotGiven: func(p *profile.Profile) string {
-				if p.App.HeadersPath != "" && len(p.App.InjectedHeaders) > 0 {
-					return ""
-				}
-				return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
+			Name: stepHeaders, From: hop.Operator, Timeout: 3 * time.Second,
+			Needs: hop.Needs{
+				Hops: needs, Facts: after, Fields: []string{fieldHeaderNames},
+				Profile: hop.SkipIf(func(p *profile.Profile) string {
+					if p.App.HeadersPath != "" && len(p.App.InjectedHeaders) > 0 {
+						return ""
+					}
+					return "the profile names no headers that the edge injects (app.injected_headers, app.headers_path)"
+				}),
 			},
+			When: hop.WaitIf(routeAnswers),
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request {
 				req := askApp(e, c, diag.OpHTTP, e.Profile.App.HeadersPath)
 				req.Extract = e.Profile.Mapping.Extract(fieldHeaderNames)
@@ -99,14 +114,16 @@ func appRouteSteps() []hop.Step {
 			},
 		},
 		{
-			Name: hop.StepEndpoint, From: hop.Platform, Timeout: 3 * time.Second, Needs: needs, Second: true, After: after,
-			Fields: []string{"allocation.app_endpoint"}, Unless: whyNoEndpointProbe,
-			Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
-				return diag.Request{Op: diag.OpTCP, Target: world.AppEndpoint(c), View: diag.ViewHost}
-			},
+			Name: hop.StepEndpoint, From: hop.Platform, Timeout: 3 * time.Second,
+			Needs:  hop.Needs{Hops: needs, Facts: after, Fields: []string{"allocation.app_endpoint"}},
+			Policy: hop.Policy{Turn: hop.AfterFault},
+			When:   hop.SkipIf(whyNoEndpointProbe),
 			// If the route works, nothing is wrong: the proxy need not be on that host. Older walks probed it in
 			// any case.
 			Excused: func(c *hop.Case, _ *diag.Fact) bool { return c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed() },
+			Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
+				return diag.Request{Op: diag.OpTCP, Target: world.AppEndpoint(c), View: diag.ViewHost}
+			},
 		},
 	}
 }

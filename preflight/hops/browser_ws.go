@@ -22,22 +22,29 @@ const (
 func browserTerminalWS() hop.Hop {
 	id := diag.HopBrowserTerminalWS
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: sessionMargin + 2*time.Second,
+		ID: id, Profile: hop.SkipIf(hop.NoTerminalBase),
+		// Patience is the gateway's own time-out, Budget the time to receive its answer.
+		Patience: hop.PolicyNodeStream, Budget: sessionMargin + 2*time.Second,
+		Causes: hop.Causes{
+			Behind: hop.PlatformReads(),
+			ExplainedBy: append(hop.HopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
+				diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
+				// A shell that starts too late looks like a stream that never came.
+				diag.HopTerminalStartup),
+		},
 		Recorded: world.ErrorsOfStream(diag.SigNodeStreamTimeout, diag.SigConnectingStuck),
-		ExplainedBy: append(hop.HopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
-			diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream,
-			// A shell that starts too late looks like a stream that never came.
-			diag.HopTerminalStartup),
-		Patience: hop.PolicyNodeStream, // the gateway's own time-out; Budget is the time to receive its answer
-		NotGiven: hop.NoTerminalBase,
 		Silence:  &hop.Silence{Signal: diag.SigUpgradeFailed, Side: "", Request: "the browser's WebSocket upgrade"},
 		Steps: []hop.Step{{
-			Name: hop.StepSession, From: hop.Operator, Session: true,
-			Needs:     []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
-			Overrules: &hop.Overrule{Page: hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz), Works: reading.Upgraded},
-			After:     []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)}, Paths: []string{profile.PathTerminalWS},
-			Fields: []string{"token.token", "token.session_id|token.url"}, Ask: askSession,
+			Name: hop.StepSession, From: hop.Operator,
+			Needs: hop.Needs{
+				Hops:      []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
+				Facts:     []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)},
+				Overrules: &hop.Overrule{Page: hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz), Works: reading.Upgraded},
+				Session:   true, Paths: []string{profile.PathTerminalWS},
+				Fields: []string{"token.token", "token.session_id|token.url"},
+			},
 			Excused: func(c *hop.Case, f *diag.Fact) bool { return reading.GotShellState(f) && !world.CutBefore(c) },
+			Ask:     askSession,
 		}},
 		Judge: judgeSession,
 		Pass: func(c *hop.Case) string {

@@ -17,16 +17,17 @@ func controlPlaneAccess() hop.Hop {
 	id := diag.HopControlPlaneAccess
 	return hop.Hop{
 		ID: id, Budget: 8 * time.Second,
-		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: "",
-			Request: "the operator's request to the API"},
-		NotOfNode: func(c *hop.Case) bool { // only this operator is known to be cut off
+		About: hop.About{NotOfNode: func(c *hop.Case) bool { // only this operator is known to be cut off
 			wait := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)
 			return reading.Admitted(wait) || (wait == nil && c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach) == nil)
-		},
+		}},
+		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: "",
+			Request: "the operator's request to the API"},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepHealthz, From: hop.Operator, Timeout: 4 * time.Second, BothFamilies: true,
-				Paths: []string{profile.PathHealthz},
+				Name: hop.StepHealthz, From: hop.Operator, Timeout: 4 * time.Second,
+				Needs:  hop.Needs{Paths: []string{profile.PathHealthz}},
+				Policy: hop.Policy{BothFamilies: true},
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return reading.ReachedServer(f) && accepted(c.Fact(id, hop.StepAuth))
 				},
@@ -37,7 +38,8 @@ func controlPlaneAccess() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepAuth, From: hop.Operator, Token: true, Timeout: 4 * time.Second, Paths: []string{profile.PathTrust},
+				Name: hop.StepAuth, From: hop.Operator, Timeout: 4 * time.Second,
+				Needs:   hop.Needs{Token: true, Paths: []string{profile.PathTrust}},
 				Excused: func(_ *hop.Case, f *diag.Fact) bool { return reading.NoTrustPage(f) },
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return e.Request("GET", profile.PathTrust, nil,

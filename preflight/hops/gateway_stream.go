@@ -16,10 +16,13 @@ func gatewayNodeStream() hop.Hop {
 	id := diag.HopGatewayNodeStream
 	row := diag.HopTerminalOpenTask
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 5 * time.Second,
-		Recorded:    world.ErrorsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
-		ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
-		Steps:       []hop.Step{streamStep(), world.AgentStep(), world.GatewayStep()},
+		ID: id, Budget: 5 * time.Second,
+		Causes: hop.Causes{
+			Behind:      hop.PlatformReads(),
+			ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
+		},
+		Recorded: world.ErrorsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
+		Steps:    []hop.Step{streamStep(), world.AgentStep(), world.GatewayStep()},
 		Judge: func(c *hop.Case) []diag.Finding {
 			f := c.Fact(row, hop.StepSessionRow)
 			switch {
@@ -77,7 +80,7 @@ func gatewayNodeStream() hop.Hop {
 // own hop.
 func streamStep() hop.Step {
 	s := hop.SharedStep(hop.StepSessionRow, diag.HopTerminalOpenTask, hop.StepSessionRow, world.WhenAccepted)
-	s.Session, s.Fields = true, []string{"session.node_stream_connected_at"}
+	s.Needs.Session, s.Needs.Fields = true, []string{"session.node_stream_connected_at"}
 	s.Excused = func(c *hop.Case, f *diag.Fact) bool { return reading.Status(f) == 200 && world.StreamCame(c) }
 	return s
 }

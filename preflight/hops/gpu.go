@@ -24,17 +24,23 @@ const (
 func gpuHealth() hop.Hop {
 	id := diag.HopGPUHealth
 	return hop.Hop{
-		ID: id, Budget: 5 * time.Second, Fields: []string{"gpu.health"},
-		OfNode: func(c *hop.Case) bool { return world.SameNode(c, c.Field(id, hop.StepAdmission, "gpu.node")) },
-		NotAbout: func(c *hop.Case) []diag.Aspect {
-			if world.DecidingXID(c) == "" {
-				return []diag.Aspect{diag.AboutXID}
-			}
-			return nil
+		ID: id, Budget: 5 * time.Second,
+		About: hop.About{
+			OfNode: func(c *hop.Case) bool { return world.SameNode(c, c.Field(id, hop.StepAdmission, "gpu.node")) },
+			NotAbout: func(c *hop.Case) []diag.Aspect {
+				if world.DecidingXID(c) == "" {
+					return []diag.Aspect{diag.AboutXID}
+				}
+				return nil
+			},
 		},
+		Fields: []string{"gpu.health"},
 		Steps: append([]hop.Step{{
-			Name: hop.StepAdmission, From: hop.Operator, Token: true, Timeout: 4 * time.Second, NotGiven: whyPlatformNotAsked,
-			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNodeGPU},
+			Name: hop.StepAdmission, From: hop.Operator, Timeout: 4 * time.Second,
+			Needs: hop.Needs{
+				Hops: []diag.HopID{diag.HopControlPlaneAccess}, Token: true, Paths: []string{profile.PathNodeGPU},
+				Profile: hop.SkipIf(whyPlatformNotAsked),
+			},
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				return e.Request("GET", profile.PathNodeGPU, nil, "gpu.health", "gpu.node", "gpu.node_status", "gpu.node_before",
 					"gpu.policy", "gpu.policy_sha256", "gpu.policy_refused", "gpu.mode", "gpu.xid_tables", "gpu.decided_about",

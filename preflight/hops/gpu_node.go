@@ -42,9 +42,10 @@ func gpuNodeSteps() []hop.Step {
 	id := diag.HopGPUHealth
 	return []hop.Step{
 		{
-			Name: hop.StepGPUNode, From: hop.Node, Timeout: 2 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-			Optional: true,
-			Unless: func(c *hop.Case) string {
+			Name: hop.StepGPUNode, From: hop.Node, Timeout: 2 * time.Second,
+			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
+			Policy: hop.Policy{Optional: true},
+			When: hop.SkipIf(func(c *hop.Case) string {
 				switch login := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH); {
 				case login == nil || login.Passed():
 				case c.Fact(id, hop.StepAdmission).Passed():
@@ -53,27 +54,29 @@ func gpuNodeSteps() []hop.Step {
 					return "no login on the node, and its GPUs are not judged"
 				}
 				return ""
-			},
+			}),
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request { return ReadGPUs(e) },
 		},
 		{
-			Name: hop.StepGPUJudged, From: hop.Operator, NoAPI: true, Timeout: 4 * time.Second,
-			After: []string{hop.FactID(id, hop.StepGPUNode)},
-			NotGiven: func(p *profile.Profile) string {
-				switch {
-				case p.GPU.Policy != "":
-					return ""
-				case p.Mapping.Lacks(profile.PathNodeGPU):
-					return "the profile has no gpu.policy"
-				}
-				return "the profile has no gpu.policy, so the platform judges GPUs"
+			Name: hop.StepGPUJudged, From: hop.Operator, Timeout: 4 * time.Second,
+			Needs: hop.Needs{
+				Facts: []string{hop.FactID(id, hop.StepGPUNode)}, NoAPI: true,
+				Profile: hop.SkipIf(func(p *profile.Profile) string {
+					switch {
+					case p.GPU.Policy != "":
+						return ""
+					case p.Mapping.Lacks(profile.PathNodeGPU):
+						return "the profile has no gpu.policy"
+					}
+					return "the profile has no gpu.policy, so the platform judges GPUs"
+				}),
 			},
-			When: func(c *hop.Case) string {
+			When: hop.WaitIf(func(c *hop.Case) string {
 				if f := c.Fact(id, hop.StepGPUNode); f == nil || f.GPU == nil || len(f.GPU.Evidence) == 0 {
 					return "the node gave no evidence about GPUs"
 				}
 				return ""
-			},
+			}),
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request { return JudgeGPUs(e, c.Fact(id, hop.StepGPUNode)) },
 		},
 	}

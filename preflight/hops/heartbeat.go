@@ -18,32 +18,44 @@ import (
 func nodeHeartbeat() hop.Hop {
 	id := diag.HopNodeHeartbeat
 	read := hop.Step{
-		Name: hop.StepReadModel, From: hop.Operator, Token: true, Timeout: 4 * time.Second,
-		Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
+		Name: hop.StepReadModel, From: hop.Operator, Timeout: 4 * time.Second,
+		Needs: hop.Needs{
+			Hops: []diag.HopID{diag.HopControlPlaneAccess}, Token: true, Paths: []string{profile.PathNode},
+		},
 		Ask: func(e *hop.Env, _ *hop.Case) diag.Request { return world.AskReadModel(e) },
 	}
 	return hop.Hop{
 		ID: id, Budget: 5 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
-		Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either
-		Fields:      []string{"node.last_seen_at"}, ReadModel: true, OfNode: world.AnswerNamesNode,
+		Causes: hop.Causes{
+			ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+			Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either
+		},
+		About: hop.About{
+			OfNode: world.AnswerNamesNode,
+			NotAbout: func(c *hop.Case) []diag.Aspect {
+				if world.RefusedHeartbeat(c) != nil { // the agent sends heartbeats
+					return []diag.Aspect{diag.AboutAgent}
+				}
+				return nil
+			},
+		},
+		Role:   hop.Role{ReadModel: true},
+		Fields: []string{"node.last_seen_at"},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for the node's state"},
-		NotAbout: func(c *hop.Case) []diag.Aspect {
-			if world.RefusedHeartbeat(c) != nil { // the agent sends heartbeats
-				return []diag.Aspect{diag.AboutAgent}
-			}
-			return nil
-		},
 		Steps: []hop.Step{read, {
-			Name: hop.StepReadAgain, From: hop.Operator, Token: true, Timeout: 4 * time.Second,
-			Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: []string{profile.PathNode},
-			Optional: true, Second: true, After: []string{hop.FactID(id, hop.StepReadModel)}, Unless: func(c *hop.Case) string {
+			Name: hop.StepReadAgain, From: hop.Operator, Timeout: 4 * time.Second,
+			Needs: hop.Needs{
+				Hops: []diag.HopID{diag.HopControlPlaneAccess}, Facts: []string{hop.FactID(id, hop.StepReadModel)},
+				Token: true, Paths: []string{profile.PathNode},
+			},
+			Policy: hop.Policy{Turn: hop.AfterFault, Optional: true},
+			When: hop.SkipIf(func(c *hop.Case) string {
 				if _, field := justLate(c); field == "" {
 					return "the last heartbeat is in time, or well past its limit"
 				}
 				return ""
-			},
+			}),
 			Ask: func(e *hop.Env, c *hop.Case) diag.Request {
 				last, field := justLate(c)
 				req := world.AskReadModel(e)

@@ -15,21 +15,26 @@ import (
 func nodeTerminalReachability() hop.Hop {
 	id := diag.HopNodeTerminalReachability
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 9 * time.Second,
-		Reads:  []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
-		Fields: []string{hop.FieldErrorCode}, // distinguishes the gateway's 404 from any other
-		Clears: diag.AboutTerminalWay,
-		AgentCame: func(c *hop.Case) string {
-			if world.StreamCame(c) {
-				return "the agent's stream came to the gateway in this walk"
-			}
-			return ""
+		ID: id, Budget: 9 * time.Second,
+		Causes: hop.Causes{
+			Behind: hop.PlatformReads(), Reads: []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		},
+		About: hop.About{
+			Clears: diag.AboutTerminalWay,
+			AgentCame: func(c *hop.Case) string {
+				if world.StreamCame(c) {
+					return "the agent's stream came to the gateway in this walk"
+				}
+				return ""
+			},
+		},
+		Fields: []string{hop.FieldErrorCode}, // distinguishes the gateway's 404 from any other
 		Silence: &hop.Silence{Signal: diag.SigNodeStreamTimeout, Side: "",
 			Request: "the node's request to the terminal listener"},
 		Steps: []hop.Step{{
-			Name: hop.StepStream, From: hop.Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-			BothFamilies: true, Paths: []string{profile.PathNodeTerminal},
+			Name: hop.StepStream, From: hop.Node, Timeout: 4 * time.Second,
+			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}, Paths: []string{profile.PathNodeTerminal}},
+			Policy: hop.Policy{BothFamilies: true},
 			Excused: func(c *hop.Case, f *diag.Fact) bool {
 				return (reading.SessionNotFound(f) || unnamed404(f) || refusedUnknownSession(c, f)) && !streamsElsewhere(c, f)
 			},

@@ -16,19 +16,23 @@ import (
 func terminalOpenTask() hop.Hop {
 	id := diag.HopTerminalOpenTask
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 5 * time.Second,
-		Recorded:    world.ErrorsOfTask(world.SessionTask, "task_"),
-		ExplainedBy: hop.HopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
-		Fields:      []string{"session.task_status"},
-		Writes:      true,
+		ID: id, Budget: 5 * time.Second,
+		Causes: hop.Causes{
+			Behind: hop.PlatformReads(), ExplainedBy: hop.HopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
+		},
+		Role:     hop.Role{Writes: true},
+		Recorded: world.ErrorsOfTask(world.SessionTask, "task_"),
+		Fields:   []string{"session.task_status"},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for the terminal session"},
 		Steps: []hop.Step{{
-			Name: hop.StepSessionRow, From: hop.Operator, Token: true, Session: true, Timeout: 3 * time.Second,
-			Needs: []diag.HopID{diag.HopControlPlaneAccess},
-			After: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession)},
-			When:  world.WhenAccepted,
-			Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"},
+			Name: hop.StepSessionRow, From: hop.Operator, Timeout: 3 * time.Second,
+			Needs: hop.Needs{
+				Hops:  []diag.HopID{diag.HopControlPlaneAccess},
+				Facts: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession)}, Token: true, Session: true,
+				Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"},
+			},
+			When: hop.WaitIf(world.WhenAccepted),
 			Excused: func(_ *hop.Case, f *diag.Fact) bool {
 				return reading.Status(f) == 200 && world.AwaitedCloser(f.Request.Poll)
 			},

@@ -16,14 +16,15 @@ import (
 func nodeOpsAccess() hop.Hop {
 	id := diag.HopNodeOpsAccess
 	return hop.Hop{
-		ID: id, Budget: 12 * time.Second, Opens: hop.Node,
-		Silence: &hop.Silence{Signal: diag.SigOpsSSHFailed, Side: "", Request: "the login on the node"},
-		NotAbout: func(c *hop.Case) []diag.Aspect {
+		ID: id, Budget: 12 * time.Second,
+		About: hop.About{NotAbout: func(c *hop.Case) []diag.Aspect {
 			if sshAnswered(c.Fact(id, hop.StepSSH)) {
 				return []diag.Aspect{diag.AboutPath}
 			}
 			return nil
-		},
+		}},
+		Role:    hop.Role{Opens: hop.Node},
+		Silence: &hop.Silence{Signal: diag.SigOpsSSHFailed, Side: "", Request: "the login on the node"},
 		Steps: []hop.Step{{
 			Name: hop.StepSSH, From: hop.Node, Timeout: 10 * time.Second,
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {

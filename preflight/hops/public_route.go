@@ -16,15 +16,15 @@ import (
 func terminalPublicRoute() hop.Hop {
 	id := diag.HopTerminalPublicRoute
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 7 * time.Second,
-		// one edge in front of both, which is not reached at all
-		Reads:    []diag.HopID{diag.HopControlPlaneAccess},
-		NotGiven: hop.NoTerminalBase,
+		ID: id, Budget: 7 * time.Second, Profile: hop.SkipIf(hop.NoTerminalBase),
+		// Reads: one edge in front of both, which is not reached at all.
+		Causes: hop.Causes{Behind: hop.PlatformReads(), Reads: []diag.HopID{diag.HopControlPlaneAccess}},
 		Silence: &hop.Silence{Signal: diag.SigPublicRouteMissing, Side: "",
 			Request: "the request to the public terminal route"},
 		Steps: []hop.Step{{
-			Name: hop.StepHealthz, From: hop.Operator, NoAPI: true, Timeout: 4 * time.Second, BothFamilies: true,
-			Paths: []string{profile.PathTerminalHealthz},
+			Name: hop.StepHealthz, From: hop.Operator, Timeout: 4 * time.Second,
+			Needs:  hop.Needs{NoAPI: true, Paths: []string{profile.PathTerminalHealthz}},
+			Policy: hop.Policy{BothFamilies: true},
 			Excused: func(c *hop.Case, f *diag.Fact) bool {
 				return world.DeniesAccess(f) || (reading.OfPage(f) && gatewayWorks(c))
 			},

@@ -23,34 +23,53 @@ func nodeReadiness() hop.Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}
 	return hop.Hop{
-		ID: id, Budget: 8 * time.Second, Unwatched: "a write on the node's disks",
+		ID: id, Budget: 8 * time.Second,
+		Role: hop.Role{Unwatched: "a write on the node's disks"},
 		Steps: []hop.Step{
-			{Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Ask: func(e *hop.Env,
-				_ *hop.Case) diag.Request {
-				return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
-			}},
-			{Name: hop.StepRoot, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: usageAlone,
+			{
+				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second,
+				Needs: hop.Needs{Hops: needs},
+				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
+					return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
+				},
+			},
+			{
+				Name: hop.StepRoot, From: hop.Node, Timeout: 4 * time.Second,
+				Needs:   hop.Needs{Hops: needs},
+				Excused: usageAlone,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: reading.RootFolder, View: diag.ViewHost, Write: e.TestWriteBytes(),
 						Beside: e.Profile.Agent.Record}
-				}},
-			{Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *hop.Case,
-				f *diag.Fact) bool {
-				return f.Failure == diag.ProcessStopped && world.AnsweredSince(c, f) != ""
-			}, Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
-				return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
-			}},
-			{Name: stepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: needs, Excused: func(c *hop.Case,
-				f *diag.Fact) bool {
-				return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
-			}, Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
-				a := e.Profile.Agent
-				return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Unit, VersionCommand: a.VersionCommand}
-			}},
-			{Name: hop.StepClock, From: hop.Node, Timeout: 3 * time.Second, Needs: needs, Ask: func(*hop.Env,
-				*hop.Case) diag.Request {
-				return diag.Request{Op: diag.OpClock}
-			}},
+				},
+			},
+			{
+				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second,
+				Needs: hop.Needs{Hops: needs},
+				Excused: func(c *hop.Case, f *diag.Fact) bool {
+					return f.Failure == diag.ProcessStopped && world.AnsweredSince(c, f) != ""
+				},
+				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
+					return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
+				},
+			},
+			{
+				Name: stepBinary, From: hop.Node, Timeout: 4 * time.Second,
+				Needs: hop.Needs{Hops: needs},
+				Excused: func(c *hop.Case, f *diag.Fact) bool {
+					return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
+				},
+				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
+					a := e.Profile.Agent
+					return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Unit, VersionCommand: a.VersionCommand}
+				},
+			},
+			{
+				Name: hop.StepClock, From: hop.Node, Timeout: 3 * time.Second,
+				Needs: hop.Needs{Hops: needs},
+				Ask: func(*hop.Env, *hop.Case) diag.Request {
+					return diag.Request{Op: diag.OpClock}
+				},
+			},
 		},
 		Judge: judgeReadiness,
 		Pass:  passReadiness,

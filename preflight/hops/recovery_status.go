@@ -24,44 +24,56 @@ func nodeRecoveryStatus() hop.Hop {
 	id := diag.HopNodeRecoveryStatus
 	needSSH := []diag.HopID{diag.HopNodeOpsAccess}
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 9 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
-		Reads:       []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeTerminalReachability},
-		Clears:      diag.AboutIdentity, AgentCame: world.AgentAnswered,
+		ID: id, Budget: 9 * time.Second,
+		Causes: hop.Causes{
+			Behind: hop.PlatformReads(), ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
+			Reads: []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeTerminalReachability},
+		},
+		About: hop.About{Clears: diag.AboutIdentity, AgentCame: world.AgentAnswered},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second, Needs: needSSH, Excused: datedAndAdmitted,
+				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second,
+				Needs:   hop.Needs{Hops: needSSH},
+				Excused: datedAndAdmitted,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpCert, Cert: e.AgentFile("cert.pem"), Key: e.AgentFile("key.pem"),
 						NodeID: e.Subject.NodeID}
 				},
 			},
-			{Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second, Needs: needSSH, Ask: func(*hop.Env,
-				*hop.Case) diag.Request {
-				return diag.Request{Op: diag.OpEnv,
-					Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", world.EnvToken}}
-			}},
+			{
+				Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second,
+				Needs: hop.Needs{Hops: needSSH},
+				Ask: func(*hop.Env, *hop.Case) diag.Request {
+					return diag.Request{Op: diag.OpEnv,
+						Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", world.EnvToken}}
+				},
+			},
 			{
 				Name: hop.StepTaskWait, From: hop.Node, Timeout: 5 * time.Second,
-				Needs:     []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
-				Overrules: &hop.Overrule{Page: hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach), Works: reading.Admitted},
-				Paths:     []string{profile.PathTaskWait},
-				NotThere: func(m profile.Mapping) string {
-					if m.CanPeek() {
-						return ""
-					}
-					return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+				Needs: hop.Needs{
+					Hops:      []diag.HopID{diag.HopNodeOpsAccess, diag.HopNodeRuntimeAPI},
+					Overrules: &hop.Overrule{Page: hop.FactID(diag.HopNodeRuntimeAPI, hop.StepReach), Works: reading.Admitted},
+					Paths:     []string{profile.PathTaskWait},
+					Profile: hop.NeverIf(func(p *profile.Profile) string {
+						if p.Mapping.CanPeek() {
+							return ""
+						}
+						return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
+					}),
 				},
-				Once: func(req diag.Request) bool { return !strings.Contains(req.Target, "peek=1") }, // it may claim a task
+				// It may claim a task.
+				Policy: hop.Policy{Once: func(req diag.Request) bool { return !strings.Contains(req.Target, "peek=1") }},
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return e.AsAgent(diag.OpHTTP, "GPUAAS_API_URL", profile.PathTaskWait, nil)
 				},
 			},
 			{
-				Name: hop.StepHostRecord, From: hop.Node, Timeout: 3 * time.Second, Needs: needSSH, Optional: true,
-				NotThere: keepsRecord, Ask: readRecord,
+				Name: hop.StepHostRecord, From: hop.Node, Timeout: 3 * time.Second,
+				Needs:  hop.Needs{Hops: needSSH, Profile: hop.NeverIf(keepsRecord)},
+				Policy: hop.Policy{Optional: true},
+				Ask:    readRecord,
 			},
-			{Name: stepClassifier, From: hop.Operator, Pure: true},
+			{Name: stepClassifier, From: hop.Operator},
 		},
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			switch failing.Request.Op {

@@ -23,12 +23,13 @@ func nodeRuntimeAPI() hop.Hop {
 	id := diag.HopNodeRuntimeAPI
 	return hop.Hop{
 		ID: id, Budget: 9 * time.Second,
+		About:   hop.About{Clears: diag.AboutAPIWay, AgentCame: world.AgentAnswered},
 		Silence: &hop.Silence{Signal: diag.SigAPIUnreachable, Side: "", Request: "the node's request to its API"},
-		Clears:  diag.AboutAPIWay, AgentCame: world.AgentAnswered,
 		Steps: []hop.Step{{
-			Name: hop.StepReach, From: hop.Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-			Excused:      world.ListenerReplied,
-			BothFamilies: true,
+			Name: hop.StepReach, From: hop.Node, Timeout: 4 * time.Second,
+			Needs:   hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
+			Policy:  hop.Policy{BothFamilies: true},
+			Excused: world.ListenerReplied,
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				req := diag.Request{Op: diag.OpHTTP, CABundle: e.AgentFile("ca-bundle.crt"), Header: e.Headers()}
 				if http := e.Addressed(req, agentAPI, profile.PathHealthz, nil); http.Op != "" {

@@ -52,8 +52,8 @@ func askSession(e *hop.Env, c *hop.Case) diag.Request {
 	}
 }
 
-func keepsRecord(m profile.Mapping) string {
-	if m.KeepsRecord() {
+func keepsRecord(p *profile.Profile) string {
+	if p.Mapping.KeepsRecord() {
 		return ""
 	}
 	return "this platform's agents keep no diagnostic record (mapping.record: false)"

@@ -15,17 +15,24 @@ import (
 func terminalStartup() hop.Hop {
 	id := diag.HopTerminalStartup
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 6 * time.Second,
+		ID: id, Budget: 6 * time.Second,
+		Causes: hop.Causes{
+			Behind:      hop.PlatformReads(),
+			ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
+		},
 		Recorded: &hop.RecordedErrors{Signals: []diag.Signal{diag.SigPTYFailed}, Task: world.SessionTask,
 			Reasons: []diag.RecordReason{diag.RecTerminalPTYFailed}, Codes: []string{"pty_", "user_", "task_"}},
-		ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepUser, From: hop.Node, Timeout: 4 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-				After: []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)}, Fields: []string{"allocation.os_user"},
-				When: func(c *hop.Case) string {
-					return world.OtherNodeText(c, world.ReasonIfEmpty(world.OSUser(c), "the allocation's user is not known"))
+				Name: hop.StepUser, From: hop.Node, Timeout: 4 * time.Second,
+				Needs: hop.Needs{
+					Hops:   []diag.HopID{diag.HopNodeOpsAccess},
+					Facts:  []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
+					Fields: []string{"allocation.os_user"},
 				},
+				When: hop.WaitIf(func(c *hop.Case) string {
+					return world.OtherNodeText(c, world.ReasonIfEmpty(world.OSUser(c), "the allocation's user is not known"))
+				}),
 				Ask: func(_ *hop.Env, c *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpUser, Target: world.OSUser(c)}
 				},
@@ -64,7 +71,7 @@ func terminalStartup() hop.Hop {
 // shellStep judges the session that the browser's hop opened.
 func shellStep() hop.Step {
 	s := hop.SharedStep("shell", diag.HopBrowserTerminalWS, hop.StepSession, world.WhenAccepted)
-	s.Session = true
+	s.Needs.Session = true
 	return s
 }
 

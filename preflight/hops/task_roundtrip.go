@@ -26,27 +26,33 @@ func nodeTaskRoundtrip() hop.Hop {
 	paths, fields := []string{profile.PathNodeTasks, profile.PathTask}, []string{"task.id", "task.status"}
 	return hop.Hop{
 		ID: id, Budget: roundtripBudget,
-		ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
-		Writes:      true,
-		Recorded:    world.ErrorsOfTask(func(c *hop.Case) string { return c.Field(id, hop.StepEnqueue, "task.id") }, ""),
+		Causes: hop.Causes{
+			ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
+		},
+		About:    hop.About{OfNode: func(c *hop.Case) bool { return world.AgentAnswered(c) != "" }},
+		Role:     hop.Role{Writes: true},
+		Recorded: world.ErrorsOfTask(func(c *hop.Case) string { return c.Field(id, hop.StepEnqueue, "task.id") }, ""),
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request to enqueue or read the no-op"},
-		OfNode: func(c *hop.Case) bool { return world.AgentAnswered(c) != "" },
 		Steps: []hop.Step{
 			{
-				Name: hop.StepEnqueue, From: hop.Operator, Token: true, Changes: true, Timeout: 4 * time.Second,
-				Needs: []diag.HopID{diag.HopControlPlaneAccess},
-				Paths: paths, Fields: fields, Ask: enqueueNoop, // a task that could not be read again is not enqueued
+				Name: hop.StepEnqueue, From: hop.Operator, Timeout: 4 * time.Second,
+				Needs:  hop.Needs{Hops: []diag.HopID{diag.HopControlPlaneAccess}, Token: true, Paths: paths, Fields: fields},
+				Policy: hop.Policy{Changes: true}, // so a task that could not be read again is not enqueued
+				Ask:    enqueueNoop,
 			},
 			{
-				Name: hop.StepTask, From: hop.Operator, Token: true, Timeout: 6 * time.Second,
-				Needs: []diag.HopID{diag.HopControlPlaneAccess}, Paths: paths, Fields: fields,
-				After: []string{hop.FactID(id, hop.StepEnqueue)}, When: func(c *hop.Case) string {
+				Name: hop.StepTask, From: hop.Operator, Timeout: 6 * time.Second,
+				Needs: hop.Needs{
+					Hops: []diag.HopID{diag.HopControlPlaneAccess}, Facts: []string{hop.FactID(id, hop.StepEnqueue)}, Token: true,
+					Paths: paths, Fields: fields,
+				},
+				When: hop.WaitIf(func(c *hop.Case) string {
 					if c.Field(id, hop.StepEnqueue, "task.id") == "" {
 						return "no task was enqueued"
 					}
 					return ""
-				},
+				}),
 				Ask: func(e *hop.Env, c *hop.Case) diag.Request {
 					req := e.Request("GET", profile.PathTask, map[string]string{"task_id": c.Field(id, hop.StepEnqueue, "task.id")},
 						"task.status", "task.queued_at", "task.claimed_at", "task.completed_at", "task.error_code")
@@ -56,26 +62,34 @@ func nodeTaskRoundtrip() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepRecordAfter, From: hop.Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess},
-				Optional: true, Second: true, NotThere: keepsRecord, Ask: readRecord,
-				Fields: fields, After: []string{hop.FactID(id, hop.StepTask)}, Unless: func(c *hop.Case) string {
+				Name: hop.StepRecordAfter, From: hop.Node, Timeout: 3 * time.Second,
+				Needs: hop.Needs{
+					Hops: []diag.HopID{diag.HopNodeOpsAccess}, Facts: []string{hop.FactID(id, hop.StepTask)}, Fields: fields,
+					Profile: hop.NeverIf(keepsRecord),
+				},
+				Policy: hop.Policy{Turn: hop.AfterFault, Optional: true},
+				When: hop.SkipIf(func(c *hop.Case) string {
 					if resultLate(c) {
 						return ""
 					}
 					return "the task's result came, or no agent claimed it"
-				},
+				}),
+				Ask: readRecord,
 			},
 			{
-				Name: world.StepBacklogAfter, From: hop.Operator, Token: true, Timeout: world.SweepWithin,
-				Needs:    []diag.HopID{diag.HopControlPlaneAccess},
-				Optional: true, Second: true, Paths: []string{profile.PathNode}, Fields: []string{"node.stale_tasks"},
-				After: []string{hop.FactID(id, hop.StepTask), hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel)},
-				Unless: func(c *hop.Case) string {
+				Name: world.StepBacklogAfter, From: hop.Operator, Timeout: world.SweepWithin,
+				Needs: hop.Needs{
+					Hops:  []diag.HopID{diag.HopControlPlaneAccess},
+					Facts: []string{hop.FactID(id, hop.StepTask), hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel)},
+					Token: true, Paths: []string{profile.PathNode}, Fields: []string{"node.stale_tasks"},
+				},
+				Policy: hop.Policy{Turn: hop.AfterFault, Optional: true},
+				When: hop.SkipIf(func(c *hop.Case) string {
 					if world.LookedAgain(c) {
 						return ""
 					}
 					return "no expired task counted as current work"
-				},
+				}),
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					req := e.Request("GET", profile.PathNode, nil, world.BacklogFields[:]...)
 					req.Poll = &diag.Poll{Field: "node.stale_tasks", Until: []string{"0"},

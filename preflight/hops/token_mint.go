@@ -14,14 +14,19 @@ import (
 func terminalTokenMint() hop.Hop {
 	id := diag.HopTerminalTokenMint
 	return hop.Hop{
-		ID: id, Behind: hop.PlatformReads(), Budget: 5 * time.Second,
-		ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
+		ID: id, Budget: 5 * time.Second,
+		Causes: hop.Causes{
+			Behind: hop.PlatformReads(), ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
+		},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for a terminal token"},
 		Steps: []hop.Step{{
-			Name: hop.StepMint, From: hop.Operator, Token: true, Changes: true, Timeout: 4 * time.Second,
-			Needs: []diag.HopID{diag.HopAllocationBinding}, Paths: []string{profile.PathTerminalToken},
-			Ask: func(e *hop.Env, _ *hop.Case) diag.Request { return mintTerminal(e) },
+			Name: hop.StepMint, From: hop.Operator, Timeout: 4 * time.Second,
+			Needs: hop.Needs{
+				Hops: []diag.HopID{diag.HopAllocationBinding}, Token: true, Paths: []string{profile.PathTerminalToken},
+			},
+			Policy: hop.Policy{Changes: true},
+			Ask:    func(e *hop.Env, _ *hop.Case) diag.Request { return mintTerminal(e) },
 		}},
 		Judge: func(c *hop.Case) []diag.Finding {
 			f := c.Fact(id, hop.StepMint)

@@ -54,7 +54,7 @@ const mostAddresses = 3
 // AddressCounters returns bare connections to what else the name of a step leads to: the other address family, and the
 // further addresses of the same one. The step got an answer over the address that it used.
 func AddressCounters(s hop.Step, f *diag.Fact) []hop.Counter {
-	if !s.BothFamilies || (f.Failure != diag.OK && Rung(f.Phase) <= Rung("tls")) {
+	if !s.Policy.BothFamilies || (f.Failure != diag.OK && Rung(f.Phase) <= Rung("tls")) {
 		return nil
 	}
 	used := RemoteIP(f)

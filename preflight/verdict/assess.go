@@ -22,11 +22,8 @@ func Assess(chain []hop.Hop, c *hop.Case) []diag.HopResult {
 	return results
 }
 
-// statuses returns the status of a hop that was judged before, "" if it was not.
-type statuses func(diag.HopID) diag.Status
-
 // AssessHop judges one hop, given the statuses of the hops before it.
-func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
+func AssessHop(h *hop.Hop, c *hop.Case, status hop.Statuses) diag.HopResult {
 	p := c.Planned(h.ID)
 	r := diag.HopResult{
 		ID: h.ID, Title: h.Title, Layer: h.Layer, Vantage: strings.Join(p.Vantages, "+"), BudgetMS: p.BudgetMS,
@@ -49,7 +46,7 @@ func AssessHop(h *hop.Hop, c *hop.Case, status statuses) diag.HopResult {
 }
 
 // assessSteps returns the status of each step that was planned. A second look that was not needed is left out.
-func assessSteps(h *hop.Hop, c *hop.Case, p *diag.PlannedHop, status statuses) []diag.StepResult {
+func assessSteps(h *hop.Hop, c *hop.Case, p *diag.PlannedHop, status hop.Statuses) []diag.StepResult {
 	steps := make([]diag.StepResult, 0, len(h.Steps))
 	for i := range h.Steps {
 		s := &h.Steps[i]
@@ -57,7 +54,7 @@ func assessSteps(h *hop.Hop, c *hop.Case, p *diag.PlannedHop, status statuses) [
 			continue // the step is newer than this report
 		}
 		step := AssessStep(s, c, p, status)
-		if s.Second && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
+		if s.Policy.Turn != hop.Always && step.Status == diag.StatusSkipped && p.Left[s.Name] == "" {
 			continue
 		}
 		steps = append(steps, step)
@@ -113,9 +110,9 @@ func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
 }
 
 // AssessStep returns the status of one step, and why.
-func AssessStep(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status statuses) diag.StepResult {
+func AssessStep(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status hop.Statuses) diag.StepResult {
 	r := diag.StepResult{Name: s.Name, Vantage: s.From}
-	if f := c.JudgedFact(s); f != nil && p.Left[s.Name] == "" && !s.Pure {
+	if f := c.JudgedFact(s); f != nil && p.Left[s.Name] == "" && !s.Pure() {
 		return measured(r, s, c, f)
 	}
 	r.Status, r.Because = withoutFact(s, c, p, status)
@@ -123,28 +120,16 @@ func AssessStep(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status statuses) d
 }
 
 // withoutFact returns the status of a step that has no fact, and why.
-func withoutFact(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status statuses) (diag.Status, string) {
-	if why := p.Left[s.Name]; why != "" {
-		return diag.StatusSkipped, why
-	}
-	if s.Pure {
+func withoutFact(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status hop.Statuses) (diag.Status, string) {
+	switch g := s.Gate(c, p, status); {
+	case g.Verdict >= hop.Skip:
+		return diag.StatusSkipped, g.Why
+	case s.Pure():
 		return diag.StatusPass, "judged from the available facts"
-	}
-	if s.Last {
+	case s.Policy.Turn == hop.AtEnd:
 		return diag.StatusSkipped, "not needed in this walk"
-	}
-	if s.Unless != nil {
-		if why := s.Unless(c); why != "" {
-			return diag.StatusSkipped, why
-		}
-	}
-	if need := Blocked(c, s, status); need != "" {
-		return diag.StatusNotReached, need
-	}
-	if s.When != nil {
-		if why := s.When(c); why != "" {
-			return diag.StatusNotReached, why
-		}
+	case g.Verdict == hop.Wait:
+		return diag.StatusNotReached, g.Why
 	}
 	return diag.StatusInconclusive, "not measured: the walk ended by " + string(c.EndedBy)
 }
@@ -153,7 +138,7 @@ func withoutFact(s *hop.Step, c *hop.Case, p *diag.PlannedHop, status statuses) 
 func measured(r diag.StepResult, s *hop.Step, c *hop.Case, f *diag.Fact) diag.StepResult {
 	why := ""
 	if s.Uses != "" && s.When != nil {
-		why = s.When(c) // another hop's fact may have failed before it reached what this step judges
+		why = s.When(c).Why // another hop's fact may have failed before it reached what this step judges
 	}
 	r.Fact, r.DurationMS, r.Failure = f.ID, f.DurationMS, f.Failure
 	switch {
@@ -163,7 +148,7 @@ func measured(r diag.StepResult, s *hop.Step, c *hop.Case, f *diag.Fact) diag.St
 		r.Status, r.Because = diag.StatusInconclusive, "cut short: "+cutBy(c)
 	case hop.Lost(f):
 		r.Status, r.Because = diag.StatusInconclusive, "the SSH connection to the node broke: "+string(f.Failure)
-	case s.Optional && (f.Empty() || !f.Passed()):
+	case s.Policy.Optional && (f.Empty() || !f.Passed()):
 		r.Status, r.Because = diag.StatusSkipped, "no data: "+reading.Saw(f)
 	case f.Empty():
 		r.Status, r.Because = diag.StatusInconclusive, "its fact holds no measurement"
@@ -183,19 +168,6 @@ func cutBy(c *hop.Case) string {
 		return "no answer within the hop's budget"
 	}
 	return string(c.EndedBy)
-}
-
-// Blocked names the need that did not pass, "" if the step may run. A skipped hop counts as not passed, whatever the
-// reason, unless this platform does not have it (PlannedHop.Absent).
-func Blocked(c *hop.Case, s *hop.Step, status statuses) string {
-	for _, need := range s.Needs {
-		st := status(need)
-		absent := st == diag.StatusSkipped && c.Planned(need).Absent != ""
-		if st != diag.StatusPass && st != diag.StatusWarn && st != "" && !absent {
-			return "needs " + string(need) + ", which is " + string(st)
-		}
-	}
-	return ""
 }
 
 // unfailed returns the finding of a hop whose judge found no fault: a pass only if every planned step was measured.
@@ -234,7 +206,7 @@ func span(h *hop.Hop, c *hop.Case) (took diag.Millis) {
 		from, until := int64(-1), int64(-1)
 		for i := range h.Steps {
 			f := c.JudgedFact(&h.Steps[i])
-			if f == nil || h.Steps[i].Last || reading.EndedAt(f) <= at {
+			if f == nil || h.Steps[i].Policy.Turn == hop.AtEnd || reading.EndedAt(f) <= at {
 				continue
 			}
 			if began := max(at, f.OffsetMS); until < 0 || began < from {

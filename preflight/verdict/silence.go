@@ -103,7 +103,7 @@ func NeedsOf(chain []hop.Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 		for k := range chain[i].Steps {
 			s := &chain[i].Steps[k]
 			if s.Uses == "" && hop.FactID(chain[i].ID, s.Name) == decided {
-				all, found = append(all, s.Needs...), true
+				all, found = append(all, s.Needs.Hops...), true
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func NeedsOf(chain []hop.Hop, id diag.HopID, f *diag.Finding) []diag.HopID {
 func stepNeeds(chain []hop.Hop, id diag.HopID) []diag.HopID {
 	var all []diag.HopID
 	for _, s := range hop.In(chain, id).Steps {
-		all = append(all, s.Needs...)
+		all = append(all, s.Needs.Hops...)
 	}
 	return all
 }

@@ -134,7 +134,7 @@ func (w *walker) requestEnded(at string, answered bool) endpointLoad {
 // without a code or by hanging up, any before it was sent. A proxy's 503 does not show that: its upstream may have hung
 // up on the request.
 func refusedUnseen(s hop.Step, req diag.Request, f *diag.Fact) bool {
-	once := reading.HasEffect(&req) || (s.Once != nil && s.Once(req)) || req.Op.Row().Once
+	once := reading.HasEffect(&req) || (s.Policy.Once != nil && s.Policy.Once(req)) || req.Op.Row().Once
 	if reading.NoCode503(f) {
 		return !once
 	}

@@ -143,7 +143,8 @@ func (u *unfinished) overrules(h *hop.Hop, at diag.HopID) bool {
 	p := u.c.Planned(h.ID)
 	return p.Skip == "" && slices.ContainsFunc(h.Steps, func(s hop.Step) bool {
 		id := s.Fact(h.ID)
-		return s.Overrules != nil && s.Overrules.Hop() == at && reading.WorthATry(s.Overrules, u.c) && p.Left[s.Name] == "" &&
+		o := s.Needs.Overrules
+		return o != nil && o.Hop() == at && reading.WorthATry(o, u.c) && p.Left[s.Name] == "" &&
 			u.c.FactByID(id) == nil && !u.done(id)
 	})
 }
@@ -157,10 +158,10 @@ func (u *unfinished) undecided(chain []hop.Hop, h *hop.Hop, at diag.HopID) bool 
 	}
 	return slices.ContainsFunc(h.Steps, func(s hop.Step) bool {
 		id := s.Fact(h.ID)
-		if s.Pure || s.Last || p.Left[s.Name] != "" || u.c.FactByID(id) != nil || u.done(id) {
+		if s.Pure() || s.Policy.Turn == hop.AtEnd || p.Left[s.Name] != "" || u.c.FactByID(id) != nil || u.done(id) {
 			return false
 		}
-		return !slices.ContainsFunc(s.After, func(fact string) bool {
+		return !slices.ContainsFunc(s.Needs.Facts, func(fact string) bool {
 			before := hop.In(chain, hop.OfFact(fact))
 			return before.ID != h.ID && u.c.FactByID(fact) == nil && !u.done(fact) && !u.undecided(chain, before, at)
 		})

@@ -51,13 +51,13 @@ func (w *walker) startRepeats(walk, ctx context.Context, h *hop.Hop, s hop.Step,
 	budget *budgeted) *repeater {
 	r := &repeater{w: w, h: h, step: s, req: req, budget: budget, stopped: make(chan struct{}), asked: map[string]int{}}
 	ctx, r.cancel = context.WithCancel(ctx)
-	if s.Last || !repeatable(s, req) || !req.Op.Row().Ladder { // a second look is itself a repeat
+	if s.Policy.Turn == hop.AtEnd || !repeatable(s, req) || !req.Op.Row().Ladder { // a second look is itself a repeat
 		close(r.stopped)
 		return r
 	}
 	go func() {
 		defer close(r.stopped)
-		for _, need := range s.Needs {
+		for _, need := range s.Needs.Hops {
 			select {
 			case <-w.hopDone[string(need)]:
 			case <-ctx.Done():
@@ -71,7 +71,7 @@ func (w *walker) startRepeats(walk, ctx context.Context, h *hop.Hop, s hop.Step,
 		case <-ctx.Done():
 			return
 		}
-		if _, stop := w.mayRun(ctx, s, false); stop {
+		if _, gate := w.gate(h, s, false); ctx.Err() != nil || !gate.Open() {
 			return
 		}
 		r.mu.Lock()
@@ -85,7 +85,7 @@ func (w *walker) startRepeats(walk, ctx context.Context, h *hop.Hop, s hop.Step,
 // repeatable reports whether a request has no effect and so may be sent again. A request that mints, claims, opens or
 // waits for something is sent once.
 func repeatable(s hop.Step, req diag.Request) bool {
-	if (s.Once != nil && s.Once(req)) || req.Poll != nil || req.Op.Row().Once {
+	if (s.Policy.Once != nil && s.Policy.Once(req)) || req.Poll != nil || req.Op.Row().Once {
 		return false
 	}
 	return req.Method == "" || req.Method == "GET"

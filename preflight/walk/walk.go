@@ -118,23 +118,23 @@ func Walk(ctx context.Context, e *hop.Env, plan diag.Plan, vantages map[string]h
 // runHop runs a hop's steps, then its counter-probes, then judges it.
 func (w *walker) runHop(ctx context.Context, h *hop.Hop) {
 	defer close(w.hopDone[string(h.ID)])
-	planned := (&hop.Case{Plan: w.plan}).Planned(h.ID)
+	planned := w.planned(h)
 	if planned.Skip == "" {
 		begun := sync.OnceFunc(func() { w.emit(Event{Kind: HopStarted, Hop: h.ID}) })
 		total := time.Duration(planned.BudgetMS) * time.Millisecond
 		hopBudget, behind := &budgeted{total: total}, &budgeted{total: total}
 		var wg sync.WaitGroup
 		for _, s := range h.Steps {
-			if s.Last {
+			if s.Policy.Turn == hop.AtEnd {
 				continue
 			}
 			budget := hopBudget
-			if w.opening(s) != "" && len(s.After) == 0 { // the hop's other steps need not wait for a login
+			if w.opening(s) != "" && len(s.Needs.Facts) == 0 { // the hop's other steps need not wait for a login
 				budget = behind
 			}
 			wg.Go(func() {
 				defer close(w.factDone[hop.FactID(h.ID, s.Name)])
-				if planned.Left[s.Name] == "" && !s.Pure {
+				if planned.Left[s.Name] == "" && !s.Pure() {
 					w.runStep(ctx, h, s, begun, budget)
 				}
 			})
@@ -148,15 +148,15 @@ func (w *walker) runHop(ctx context.Context, h *hop.Hop) {
 	w.finishHop(ctx, h)
 }
 
-// lookAgain runs the Last steps, when all hops are done.
+// lookAgain runs the steps AtEnd, when all hops are done.
 func (w *walker) lookAgain(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for i := range w.chain {
 		h := &w.chain[i]
-		planned := (&hop.Case{Plan: w.plan}).Planned(h.ID)
+		planned := w.planned(h)
 		for _, s := range h.Steps {
-			if s.Last && planned.Skip == "" && planned.Left[s.Name] == "" {
+			if s.Policy.Turn == hop.AtEnd && planned.Skip == "" && planned.Left[s.Name] == "" {
 				budget := &budgeted{total: time.Duration(planned.BudgetMS) * time.Millisecond}
 				wg.Go(func() { w.runStep(ctx, h, s, func() {}, budget) })
 			}
@@ -185,11 +185,11 @@ func (b *budgeted) end() time.Time {
 func (w *walker) runStep(walk context.Context, h *hop.Hop, s hop.Step, begun func(), budget *budgeted) {
 	login := w.opening(s)
 	early := login != ""
-	if !waitFor(walk, s.After, w.factDone) || (!early && !waitFor(walk, hopNames(s.Needs), w.hopDone)) {
+	if !waitFor(walk, s.Needs.Facts, w.factDone) || (!early && !waitFor(walk, hopNames(s.Needs.Hops), w.hopDone)) {
 		return
 	}
-	c, stop := w.mayRun(walk, s, early)
-	if stop {
+	c, gate := w.gate(h, s, early)
+	if walk.Err() != nil || !gate.Open() {
 		return
 	}
 	begun()
@@ -206,16 +206,7 @@ func (w *walker) runStep(walk context.Context, h *hop.Hop, s hop.Step, begun fun
 	req.TimeoutMS = h.PatienceFor(s, budget.total).Milliseconds()
 	req.Fresh = req.Fresh || (w.env.ReusesVantage && s.From == hop.Node && req.Op.Row().Ladder)
 	f, repeating := w.probeLimited(walk, ctx, h, s, req, budget)
-	if early {
-		// also after the walk's end, at which the needed hops end as well: whether the answer counts is not left to which of
-		// the two is noticed first
-		waitFor(context.WithoutCancel(walk), hopNames(s.Needs), w.hopDone)
-		if _, stop := w.mayRun(context.WithoutCancel(walk), s, false); stop {
-			repeating.end()
-			return
-		}
-	}
-	if w.overruled(s) && !s.Overrules.Works(&f) {
+	if !w.counts(walk, h, s, early, &f) {
 		repeating.end()
 		return
 	}
@@ -223,14 +214,32 @@ func (w *walker) runStep(walk context.Context, h *hop.Hop, s hop.Step, begun fun
 		repeating.end()
 	}
 	w.record(f)
-	w.mu.Lock()
-	c = w.snapshot()
-	c.EndedBy = endedBy(walk)
-	step := verdict.AssessStep(&s, c, (&hop.Case{Plan: w.plan}).Planned(h.ID), w.judged)
-	w.mu.Unlock()
-	if s.Last {
-		return // its hop is done
+	if s.Policy.Turn != hop.AtEnd { // else its hop is done
+		w.settle(walk, ctx, h, s, &f, repeating)
 	}
+}
+
+// counts reports whether an answer counts: not if it was sent behind a login and a need did not pass, nor if it was
+// sent in spite of a health page and does not show that the service works.
+func (w *walker) counts(walk context.Context, h *hop.Hop, s hop.Step, early bool, f *diag.Fact) bool {
+	if early {
+		// also after the walk's end, at which the needed hops end as well: whether the answer counts is not left to which of
+		// the two is noticed first
+		waitFor(context.WithoutCancel(walk), hopNames(s.Needs.Hops), w.hopDone)
+		if _, gate := w.gate(h, s, false); !gate.Open() {
+			return false
+		}
+	}
+	return !w.overruled(s) || s.Needs.Overrules.Works(f)
+}
+
+// settle reports a step that is done, and sends what its failure asks for.
+func (w *walker) settle(walk, ctx context.Context, h *hop.Hop, s hop.Step, f *diag.Fact, repeating *repeater) {
+	w.mu.Lock()
+	c := w.snapshot()
+	c.EndedBy = endedBy(walk)
+	step := verdict.AssessStep(&s, c, w.planned(h), w.judged)
+	w.mu.Unlock()
 	w.emit(Event{Kind: StepDone, Hop: h.ID, Step: step})
 	// A fact without a finding (the 400 of a listener that wants a certificate) needs no repeats, and a limiter that
 	// refused the operator must not get more requests.
@@ -238,19 +247,22 @@ func (w *walker) runStep(walk context.Context, h *hop.Hop, s hop.Step, begun fun
 		len(h.Judge(c)) == 0 {
 		repeating.end()
 	} else {
-		repeating.finish(walk, ctx, &f)
+		repeating.finish(walk, ctx, f)
 	}
-	if others := reading.AddressCounters(s, &f); len(others) > 0 {
+	if others := reading.AddressCounters(s, f); len(others) > 0 {
 		repeating.ask(walk, ctx, others)
 	}
 }
+
+// planned returns the plan's row of a hop.
+func (w *walker) planned(h *hop.Hop) *diag.PlannedHop { return (&hop.Case{Plan: w.plan}).Planned(h.ID) }
 
 // judged returns the status of a hop that has ended.
 func (w *walker) judged(id diag.HopID) diag.Status { return w.status[id] }
 
 // opening returns the needed hop that opens the vantage of a step; "" if the step is not sent behind a login.
 func (w *walker) opening(s hop.Step) diag.HopID {
-	for _, id := range s.Needs {
+	for _, id := range s.Needs.Hops {
 		if hop.In(w.chain, id).Opens == s.From {
 			return id
 		}
@@ -293,21 +305,23 @@ func (w *walker) within(walk context.Context, budget *budgeted, login diag.HopID
 func (w *walker) failed(id diag.HopID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return verdict.Blocked(&hop.Case{Plan: w.plan}, &hop.Step{Needs: []diag.HopID{id}}, w.judged) != ""
+	needs := hop.Needs{Hops: []diag.HopID{id}}
+	return !needs.Gate(&hop.Case{Plan: w.plan}, w.judged).Open()
 }
 
-// mayRun checks the step's needs (unless they are still open) and conditions. It returns the case of the facts so far,
-// and whether the step must not run.
-func (w *walker) mayRun(ctx context.Context, s hop.Step, needsOpen bool) (*hop.Case, bool) {
+// gate returns the case of the facts so far, and what the step's gate says by them, with or without what it needs of
+// hops. A hop whose health page alone failed does not hold up a step with Overrules.
+func (w *walker) gate(h *hop.Hop, s hop.Step, early bool) (*hop.Case, hop.Gate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.snapshot()
-	if s.Overrules != nil && reading.WorthATry(s.Overrules, c) {
-		s.Needs = world.Without(s.Needs, []diag.HopID{s.Overrules.Hop()})
+	if o := s.Needs.Overrules; o != nil && reading.WorthATry(o, c) {
+		s.Needs.Hops = world.Without(s.Needs.Hops, []diag.HopID{o.Hop()})
 	}
-	stop := ctx.Err() != nil || (!needsOpen && verdict.Blocked(c, &s, w.judged) != "") ||
-		(s.Unless != nil && s.Unless(c) != "") || (s.When != nil && s.When(c) != "")
-	return c, stop
+	if early { // they are still open
+		s.Needs.Hops = nil
+	}
+	return c, s.Gate(c, w.planned(h), w.judged)
 }
 
 // overruled reports whether a hop that the step needs did not pass. A step that has run nevertheless did so by its
@@ -315,7 +329,7 @@ func (w *walker) mayRun(ctx context.Context, s hop.Step, needsOpen bool) (*hop.C
 func (w *walker) overruled(s hop.Step) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return s.Overrules != nil && verdict.Blocked(&hop.Case{Plan: w.plan}, &s, w.judged) != ""
+	return s.Needs.Overrules != nil && !s.Needs.Gate(&hop.Case{Plan: w.plan}, w.judged).Open()
 }
 
 // waitFor blocks until all named hops or facts are done, and reports whether the walk still goes on.

@@ -27,7 +27,7 @@ func CachedReads(h *hop.Hop, c *hop.Case, findings []diag.Finding) []diag.Findin
 	}
 	for i := range h.Steps {
 		s := &h.Steps[i]
-		if f := c.JudgedFact(s); s.Token && s.Uses == "" && ReadFromCache(c, f) {
+		if f := c.JudgedFact(s); s.Needs.Token && s.Uses == "" && ReadFromCache(c, f) {
 			return []diag.Finding{reading.Warn("", f, "%s", FromCache(f))}
 		}
 	}

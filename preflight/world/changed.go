@@ -22,8 +22,8 @@ var changing = [...]string{"allocation.node_id", "allocation.os_user", "allocati
 
 // AllocationAfter reads the allocation again if it is not active here, or if something that depends on it failed.
 func AllocationAfter(first hop.Step) hop.Step {
-	first.Name, first.Optional, first.Second, first.Last = stepAllocationAfter, true, true, true
-	first.Unless = func(c *hop.Case) string {
+	first.Name, first.Policy = stepAllocationAfter, hop.Policy{Turn: hop.AtEnd, Optional: true}
+	first.When = hop.SkipIf(func(c *hop.Case) string {
 		state := AllocationField(c, "allocation.state")
 		switch {
 		case (state == AllocationStates[0] || state == "") && OtherNodeText(c, "") == "" && !allocationInDoubt(c):
@@ -32,7 +32,7 @@ func AllocationAfter(first hop.Step) hop.Step {
 			return "the allocation was not read"
 		}
 		return ""
-	}
+	})
 	return first
 }
 
@@ -83,8 +83,8 @@ func AllocationChanged(c *hop.Case) string {
 
 // NodeAfter reads the node again if the first reading shows a problem.
 func NodeAfter(first hop.Step) hop.Step {
-	first.Name, first.Optional, first.Second, first.Last = stepNodeAfter, true, true, true
-	first.Unless = func(c *hop.Case) string {
+	first.Name, first.Policy = stepNodeAfter, hop.Policy{Turn: hop.AtEnd, Optional: true}
+	first.When = hop.SkipIf(func(c *hop.Case) string {
 		word := func(name string) string { return c.Field(diag.HopNodeHeartbeat, hop.StepReadModel, name) }
 		reason, identity := word("node.recovery_reason"), word("node.identity")
 		if (reason == "" || reason == string(diag.ReasonNone)) && (identity == "" || identity == "accepted") &&
@@ -92,7 +92,7 @@ func NodeAfter(first hop.Step) hop.Step {
 			return "the platform has no complaint of the node"
 		}
 		return ""
-	}
+	})
 	first.Ask = func(e *hop.Env, c *hop.Case) diag.Request {
 		req := AskReadModel(e)
 		if resultsMissing(c) {

@@ -15,16 +15,20 @@ import (
 // AgentStep reads the agent's unit again if the node's side of the session ended, to see whether the agent survived.
 func AgentStep() hop.Step {
 	return hop.Step{
-		Name: stepAgent, From: hop.Node, Timeout: 3 * time.Second, Needs: []diag.HopID{diag.HopNodeOpsAccess}, Session: true,
-		Optional: true, Second: true, Fields: []string{"session.node_stream_connected_at"},
-		After: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession), hop.FactID(diag.HopTerminalOpenTask,
-			hop.StepSessionRow)},
-		Unless: func(c *hop.Case) string {
+		Name: stepAgent, From: hop.Node, Timeout: 3 * time.Second,
+		Needs: hop.Needs{
+			Hops: []diag.HopID{diag.HopNodeOpsAccess},
+			Facts: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession), hop.FactID(diag.HopTerminalOpenTask,
+				hop.StepSessionRow)},
+			Session: true, Fields: []string{"session.node_stream_connected_at"},
+		},
+		Policy: hop.Policy{Turn: hop.AfterFault, Optional: true},
+		When: hop.SkipIf(func(c *hop.Case) string {
 			if StreamCut(c).Behind() {
 				return ""
 			}
 			return "the node's stream was not cut"
-		},
+		}),
 		Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 			return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
 		},
@@ -35,14 +39,14 @@ func AgentStep() hop.Step {
 // then shows that the gateway itself works.
 func GatewayStep() hop.Step {
 	s := AgentStep()
-	s.Name, s.Paths, s.Ask = stepGateway, []string{profile.PathNodeTerminal}, AskUnknownSession
-	s.Unless = func(c *hop.Case) string {
+	s.Name, s.Needs.Paths, s.Ask = stepGateway, []string{profile.PathNodeTerminal}, AskUnknownSession
+	s.When = hop.SkipIf(func(c *hop.Case) string {
 		f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
 		if reading.Upgraded(f) && f.WS.PingLost && f.WS.Ended == "" && SessionField(c, "session.close_reason") == "" {
 			return ""
 		}
 		return "the session did not fall silent, or its row has the reason"
-	}
+	})
 	return s
 }
 
@@ -50,13 +54,13 @@ func GatewayStep() hop.Step {
 // that an agent runs, and what they report then is no evidence.
 func AgentAfterStep() hop.Step {
 	s := AgentStep()
-	s.Name, s.Fields, s.After = stepAgentAfter, nil, s.After[:1]
-	s.Unless = func(c *hop.Case) string {
+	s.Name, s.Needs.Fields, s.Needs.Facts = stepAgentAfter, nil, s.Needs.Facts[:1]
+	s.When = hop.SkipIf(func(c *hop.Case) string {
 		if ShellFailed(c) {
 			return ""
 		}
 		return "the agent reported no failure of the shell"
-	}
+	})
 	return s
 }
 

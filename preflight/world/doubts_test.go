@@ -24,9 +24,9 @@ const (
 // doubtChain has the steps of those facts; a step whose fact fails is a failing finding.
 func doubtChain() *hop.Chain {
 	of := func(id diag.HopID, from string, steps ...string) hop.Hop {
-		h := hop.Hop{ID: id, Allocation: id == diag.HopAllocationBinding}
+		h := hop.Hop{ID: id, Meaning: hop.Meaning{Allocation: id == diag.HopAllocationBinding}}
 		for _, name := range steps {
-			h.Steps = append(h.Steps, hop.Step{Name: name, From: from, Token: from == hop.Operator})
+			h.Steps = append(h.Steps, hop.Step{Name: name, From: from, Needs: hop.Needs{Token: from == hop.Operator}})
 		}
 		if id == diag.HopNodeRuntimeAPI {
 			h.AgentCame = AgentAnswered

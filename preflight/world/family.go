@@ -14,7 +14,7 @@ func AddressWarnings(h *hop.Hop, c *hop.Case) []diag.Finding {
 	var out []diag.Finding
 	for i := range h.Steps {
 		f := c.Fact(h.ID, h.Steps[i].Name)
-		if !h.Steps[i].BothFamilies || f == nil {
+		if !h.Steps[i].Policy.BothFamilies || f == nil {
 			continue
 		}
 		for _, k := range reading.OtherAddresses(c, h.ID, h.Steps[i].Name) {

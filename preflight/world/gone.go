@@ -81,7 +81,7 @@ func asksAPI(c *hop.Case, f *diag.Fact) bool {
 	id, name, _ := strings.Cut(step, "/")
 	return f.Vantage == hop.Operator && hop.HostPortOf(reading.Target(f)) == hop.HostPortOf(c.Expected("api_base")) &&
 		slices.ContainsFunc(c.Hop(diag.HopID(id)).Steps, func(s hop.Step) bool {
-			return s.Name == name && (s.Token || slices.Contains(s.Paths, profile.PathHealthz))
+			return s.Name == name && (s.Needs.Token || slices.Contains(s.Needs.Paths, profile.PathHealthz))
 		})
 }
 

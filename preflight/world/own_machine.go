@@ -31,7 +31,7 @@ func ownMachineFinding(c *hop.Case, f *diag.Fact) *diag.Finding {
 func Uncovered(h *hop.Hop, c *hop.Case, findings []diag.Finding) (out []diag.Finding) {
 	for i := range h.Steps {
 		s := &h.Steps[i]
-		if s.Uses != "" || s.Optional {
+		if s.Uses != "" || s.Policy.Optional {
 			continue
 		}
 		f := c.JudgedFact(s)

@@ -38,8 +38,8 @@ func written(name string, data any) string {
 
 // asks lists the paths and fields of the mapping that a step needs.
 func asks(s hop.Step) string {
-	asks := slices.Clone(s.Paths)
-	for _, f := range s.Fields {
+	asks := slices.Clone(s.Needs.Paths)
+	for _, f := range s.Needs.Fields {
 		asks = append(asks, strings.ReplaceAll(f, "|", " or "))
 	}
 	return codes(asks)

@@ -256,7 +256,7 @@ func judgedBy(plan diag.Plan) []string {
 		names = append(names, h.Fields...)
 		for _, s := range h.Steps {
 			if p.Left[s.Name] == "" {
-				names = append(append(names, s.Paths...), s.Fields...)
+				names = append(append(names, s.Needs.Paths...), s.Needs.Fields...)
 			}
 		}
 	}

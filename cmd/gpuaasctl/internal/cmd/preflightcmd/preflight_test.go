@@ -35,7 +35,7 @@ func TestOptions(t *testing.T) {
 
 // TestOwnHopInFlags: --only and --skip take the hops of the app's chain, and no others.
 func TestOwnHopInFlags(t *testing.T) {
-	own := hops.WithOwn(hop.Hop{ID: "x.example", Title: "the example service answers",
+	own := hops.WithOwn(hop.Hop{ID: "x.example", Meaning: hop.Meaning{Title: "the example service answers"},
 		Steps: []hop.Step{{Name: "health", From: hop.Operator}}})
 	for _, flag := range []string{"--only", "--skip"} {
 		for _, chain := range []*hop.Chain{own, nil} {
