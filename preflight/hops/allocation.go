@@ -32,16 +32,12 @@ func allocationBinding() hop.Hop {
 	return hop.Hop{
 		ID: id, Budget: 5 * time.Second,
 		Causes: hop.Causes{ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess}},
-		About: hop.About{
-			Clears: diag.AboutAllocation,
-			OfNode: func(c *hop.Case) bool { return world.SameNode(c, world.AllocationField(c, "allocation.node_id")) },
-		},
-		Role:   hop.Role{ReadModel: true},
-		Fields: []string{"allocation.state", "allocation.node_id"},
+		About: hop.About{Clears: diag.AboutAllocation,
+			OfNode: func(c *hop.Case) bool { return world.SameNode(c, world.AllocationField(c, "allocation.node_id")) }},
+		Role: hop.Role{ReadModel: true}, Fields: []string{"allocation.state", "allocation.node_id"},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for the allocation"},
-		Steps: []hop.Step{read, world.AllocationAfter(read)},
-		Judge: judgeAllocation,
+		Steps: []hop.Step{read, world.AllocationAfter(read)}, Judge: judgeAllocation,
 		Pass: func(c *hop.Case) string {
 			return fmt.Sprintf("%s is active on %s", c.Subject.AllocationID, c.Field(id, hop.StepAllocation,
 				"allocation.node_id"))

@@ -31,8 +31,7 @@ func appUserRoute() hop.Hop {
 	id := diag.HopAppUserRoute
 	return hop.Hop{
 		ID: id, Budget: 7 * time.Second,
-		Causes:  hop.Causes{ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness}},
-		Role:    hop.Role{OfWorkload: true},
+		Causes: hop.Causes{ExplainedBy: []diag.HopID{diag.HopAppRuntimeLiveness}}, Role: hop.Role{OfWorkload: true},
 		Silence: &hop.Silence{Signal: diag.SigAppRouteFailed, Side: "", Request: "the request to the product URL"},
 		Steps:   appRouteSteps(),
 		Judge:   judgeAppRoute,
@@ -63,10 +62,8 @@ func appRouteSteps() []hop.Step {
 	return []hop.Step{
 		{
 			Name: hop.StepRoute, From: hop.Operator, Timeout: 4 * time.Second,
-			Needs: hop.Needs{
-				Hops: needs, Facts: []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
-				Fields: []string{"allocation.app_product_url"},
-			},
+			Needs: hop.Needs{Hops: needs, Facts: []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
+				Fields: []string{"allocation.app_product_url"}},
 			Policy: hop.Policy{BothFamilies: true},
 			When: hop.WaitIf(func(c *hop.Case) string {
 				return world.ReasonIfEmpty(world.AllocationField(c, "allocation.app_product_url"),
@@ -116,8 +113,7 @@ func appRouteSteps() []hop.Step {
 		{
 			Name: hop.StepEndpoint, From: hop.Platform, Timeout: 3 * time.Second,
 			Needs:  hop.Needs{Hops: needs, Facts: after, Fields: []string{"allocation.app_endpoint"}},
-			Policy: hop.Policy{Turn: hop.AfterFault},
-			When:   hop.SkipIf(whyNoEndpointProbe),
+			Policy: hop.Policy{Turn: hop.AfterFault}, When: hop.SkipIf(whyNoEndpointProbe),
 			// If the route works, nothing is wrong: the proxy need not be on that host. Older walks probed it in
 			// any case.
 			Excused: func(c *hop.Case, _ *diag.Fact) bool { return c.Fact(diag.HopAppUserRoute, hop.StepRoute).Passed() },

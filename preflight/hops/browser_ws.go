@@ -36,13 +36,11 @@ func browserTerminalWS() hop.Hop {
 		Silence:  &hop.Silence{Signal: diag.SigUpgradeFailed, Side: "", Request: "the browser's WebSocket upgrade"},
 		Steps: []hop.Step{{
 			Name: hop.StepSession, From: hop.Operator,
-			Needs: hop.Needs{
-				Hops:      []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
+			Needs: hop.Needs{Hops: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
 				Facts:     []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)},
 				Overrules: &hop.Overrule{Page: hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz), Works: reading.Upgraded},
 				Session:   true, Paths: []string{profile.PathTerminalWS},
-				Fields: []string{"token.token", "token.session_id|token.url"},
-			},
+				Fields: []string{"token.token", "token.session_id|token.url"}},
 			Excused: func(c *hop.Case, f *diag.Fact) bool { return reading.GotShellState(f) && !world.CutBefore(c) },
 			Ask:     askSession,
 		}},

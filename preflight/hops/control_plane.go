@@ -26,8 +26,7 @@ func controlPlaneAccess() hop.Hop {
 		Steps: []hop.Step{
 			{
 				Name: hop.StepHealthz, From: hop.Operator, Timeout: 4 * time.Second,
-				Needs:  hop.Needs{Paths: []string{profile.PathHealthz}},
-				Policy: hop.Policy{BothFamilies: true},
+				Needs: hop.Needs{Paths: []string{profile.PathHealthz}}, Policy: hop.Policy{BothFamilies: true},
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return reading.ReachedServer(f) && accepted(c.Fact(id, hop.StepAuth))
 				},

@@ -17,10 +17,8 @@ func gatewayNodeStream() hop.Hop {
 	row := diag.HopTerminalOpenTask
 	return hop.Hop{
 		ID: id, Budget: 5 * time.Second,
-		Causes: hop.Causes{
-			Behind:      hop.PlatformReads(),
-			ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability},
-		},
+		Causes: hop.Causes{Behind: hop.PlatformReads(),
+			ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability}},
 		Recorded: world.ErrorsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),
 		Steps:    []hop.Step{streamStep(), world.AgentStep(), world.GatewayStep()},
 		Judge: func(c *hop.Case) []diag.Finding {

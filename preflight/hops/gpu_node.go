@@ -43,8 +43,7 @@ func gpuNodeSteps() []hop.Step {
 	return []hop.Step{
 		{
 			Name: hop.StepGPUNode, From: hop.Node, Timeout: 2 * time.Second,
-			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
-			Policy: hop.Policy{Optional: true},
+			Needs: hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}}, Policy: hop.Policy{Optional: true},
 			When: hop.SkipIf(func(c *hop.Case) string {
 				switch login := c.Fact(diag.HopNodeOpsAccess, hop.StepSSH); {
 				case login == nil || login.Passed():

@@ -19,10 +19,8 @@ func nodeHeartbeat() hop.Hop {
 	id := diag.HopNodeHeartbeat
 	read := hop.Step{
 		Name: hop.StepReadModel, From: hop.Operator, Timeout: 4 * time.Second,
-		Needs: hop.Needs{
-			Hops: []diag.HopID{diag.HopControlPlaneAccess}, Token: true, Paths: []string{profile.PathNode},
-		},
-		Ask: func(e *hop.Env, _ *hop.Case) diag.Request { return world.AskReadModel(e) },
+		Needs: hop.Needs{Hops: []diag.HopID{diag.HopControlPlaneAccess}, Token: true, Paths: []string{profile.PathNode}},
+		Ask:   func(e *hop.Env, _ *hop.Case) diag.Request { return world.AskReadModel(e) },
 	}
 	return hop.Hop{
 		ID: id, Budget: 5 * time.Second,
@@ -39,8 +37,7 @@ func nodeHeartbeat() hop.Hop {
 				return nil
 			},
 		},
-		Role:   hop.Role{ReadModel: true},
-		Fields: []string{"node.last_seen_at"},
+		Role: hop.Role{ReadModel: true}, Fields: []string{"node.last_seen_at"},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for the node's state"},
 		Steps: []hop.Step{read, {

@@ -20,18 +20,15 @@ func terminalOpenTask() hop.Hop {
 		Causes: hop.Causes{
 			Behind: hop.PlatformReads(), ExplainedBy: hop.HopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 		},
-		Role:     hop.Role{Writes: true},
-		Recorded: world.ErrorsOfTask(world.SessionTask, "task_"),
-		Fields:   []string{"session.task_status"},
+		Role: hop.Role{Writes: true}, Recorded: world.ErrorsOfTask(world.SessionTask, "task_"),
+		Fields: []string{"session.task_status"},
 		Silence: &hop.Silence{Signal: diag.SigControlPlaneUnreachable, Side: diag.SidePlatform,
 			Request: "the request for the terminal session"},
 		Steps: []hop.Step{{
 			Name: hop.StepSessionRow, From: hop.Operator, Timeout: 3 * time.Second,
-			Needs: hop.Needs{
-				Hops:  []diag.HopID{diag.HopControlPlaneAccess},
+			Needs: hop.Needs{Hops: []diag.HopID{diag.HopControlPlaneAccess},
 				Facts: []string{hop.FactID(diag.HopBrowserTerminalWS, hop.StepSession)}, Token: true, Session: true,
-				Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"},
-			},
+				Paths: []string{profile.PathTerminalSession}, Fields: []string{"token.session_id"}},
 			When: hop.WaitIf(world.WhenAccepted),
 			Excused: func(_ *hop.Case, f *diag.Fact) bool {
 				return reading.Status(f) == 200 && world.AwaitedCloser(f.Request.Poll)

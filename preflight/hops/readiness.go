@@ -27,15 +27,13 @@ func nodeReadiness() hop.Hop {
 		Role: hop.Role{Unwatched: "a write on the node's disks"},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second,
-				Needs: hop.Needs{Hops: needs},
+				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
 				},
 			},
 			{
-				Name: hop.StepRoot, From: hop.Node, Timeout: 4 * time.Second,
-				Needs:   hop.Needs{Hops: needs},
+				Name: hop.StepRoot, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
 				Excused: usageAlone,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: reading.RootFolder, View: diag.ViewHost, Write: e.TestWriteBytes(),
@@ -43,8 +41,7 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second,
-				Needs: hop.Needs{Hops: needs},
+				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return f.Failure == diag.ProcessStopped && world.AnsweredSince(c, f) != ""
 				},
@@ -53,8 +50,7 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: stepBinary, From: hop.Node, Timeout: 4 * time.Second,
-				Needs: hop.Needs{Hops: needs},
+				Name: stepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
 				},
@@ -64,8 +60,7 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepClock, From: hop.Node, Timeout: 3 * time.Second,
-				Needs: hop.Needs{Hops: needs},
+				Name: hop.StepClock, From: hop.Node, Timeout: 3 * time.Second, Needs: hop.Needs{Hops: needs},
 				Ask: func(*hop.Env, *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpClock}
 				},

@@ -32,8 +32,7 @@ func nodeRecoveryStatus() hop.Hop {
 		About: hop.About{Clears: diag.AboutIdentity, AgentCame: world.AgentAnswered},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second,
-				Needs:   hop.Needs{Hops: needSSH},
+				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second, Needs: hop.Needs{Hops: needSSH},
 				Excused: datedAndAdmitted,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpCert, Cert: e.AgentFile("cert.pem"), Key: e.AgentFile("key.pem"),
@@ -41,8 +40,7 @@ func nodeRecoveryStatus() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second,
-				Needs: hop.Needs{Hops: needSSH},
+				Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second, Needs: hop.Needs{Hops: needSSH},
 				Ask: func(*hop.Env, *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpEnv,
 						Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", world.EnvToken}}
@@ -69,9 +67,8 @@ func nodeRecoveryStatus() hop.Hop {
 			},
 			{
 				Name: hop.StepHostRecord, From: hop.Node, Timeout: 3 * time.Second,
-				Needs:  hop.Needs{Hops: needSSH, Profile: hop.NeverIf(keepsRecord)},
-				Policy: hop.Policy{Optional: true},
-				Ask:    readRecord,
+				Needs: hop.Needs{Hops: needSSH, Profile: hop.NeverIf(keepsRecord)}, Policy: hop.Policy{Optional: true},
+				Ask: readRecord,
 			},
 			{Name: stepClassifier, From: hop.Operator},
 		},

@@ -27,8 +27,7 @@ func nodeRuntimeAPI() hop.Hop {
 		Silence: &hop.Silence{Signal: diag.SigAPIUnreachable, Side: "", Request: "the node's request to its API"},
 		Steps: []hop.Step{{
 			Name: hop.StepReach, From: hop.Node, Timeout: 4 * time.Second,
-			Needs:   hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
-			Policy:  hop.Policy{BothFamilies: true},
+			Needs: hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}}, Policy: hop.Policy{BothFamilies: true},
 			Excused: world.ListenerReplied,
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				req := diag.Request{Op: diag.OpHTTP, CABundle: e.AgentFile("ca-bundle.crt"), Header: e.Headers()}

@@ -16,20 +16,16 @@ func terminalStartup() hop.Hop {
 	id := diag.HopTerminalStartup
 	return hop.Hop{
 		ID: id, Budget: 6 * time.Second,
-		Causes: hop.Causes{
-			Behind:      hop.PlatformReads(),
-			ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream},
-		},
+		Causes: hop.Causes{Behind: hop.PlatformReads(),
+			ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream}},
 		Recorded: &hop.RecordedErrors{Signals: []diag.Signal{diag.SigPTYFailed}, Task: world.SessionTask,
 			Reasons: []diag.RecordReason{diag.RecTerminalPTYFailed}, Codes: []string{"pty_", "user_", "task_"}},
 		Steps: []hop.Step{
 			{
 				Name: hop.StepUser, From: hop.Node, Timeout: 4 * time.Second,
-				Needs: hop.Needs{
-					Hops:   []diag.HopID{diag.HopNodeOpsAccess},
+				Needs: hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess},
 					Facts:  []string{hop.FactID(diag.HopAllocationBinding, hop.StepAllocation)},
-					Fields: []string{"allocation.os_user"},
-				},
+					Fields: []string{"allocation.os_user"}},
 				When: hop.WaitIf(func(c *hop.Case) string {
 					return world.OtherNodeText(c, world.ReasonIfEmpty(world.OSUser(c), "the allocation's user is not known"))
 				}),

@@ -78,11 +78,9 @@ func nodeTaskRoundtrip() hop.Hop {
 			},
 			{
 				Name: world.StepBacklogAfter, From: hop.Operator, Timeout: world.SweepWithin,
-				Needs: hop.Needs{
-					Hops:  []diag.HopID{diag.HopControlPlaneAccess},
+				Needs: hop.Needs{Hops: []diag.HopID{diag.HopControlPlaneAccess},
 					Facts: []string{hop.FactID(id, hop.StepTask), hop.FactID(diag.HopNodeHeartbeat, hop.StepReadModel)},
-					Token: true, Paths: []string{profile.PathNode}, Fields: []string{"node.stale_tasks"},
-				},
+					Token: true, Paths: []string{profile.PathNode}, Fields: []string{"node.stale_tasks"}},
 				Policy: hop.Policy{Turn: hop.AfterFault, Optional: true},
 				When: hop.SkipIf(func(c *hop.Case) string {
 					if world.LookedAgain(c) {

@@ -25,8 +25,7 @@ func terminalTokenMint() hop.Hop {
 			Needs: hop.Needs{
 				Hops: []diag.HopID{diag.HopAllocationBinding}, Token: true, Paths: []string{profile.PathTerminalToken},
 			},
-			Policy: hop.Policy{Changes: true},
-			Ask:    func(e *hop.Env, _ *hop.Case) diag.Request { return mintTerminal(e) },
+			Policy: hop.Policy{Changes: true}, Ask: func(e *hop.Env, _ *hop.Case) diag.Request { return mintTerminal(e) },
 		}},
 		Judge: func(c *hop.Case) []diag.Finding {
 			f := c.Fact(id, hop.StepMint)
