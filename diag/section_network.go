@@ -115,7 +115,9 @@ type TCPFacts struct {
 	Remote string `json:"remote"`
 	Local  string `json:"local,omitempty"`
 	// connection of an earlier request: dns, tcp and tls were not measured again
-	Reused     bool   `json:"reused,omitempty"`
+	Reused bool `json:"reused,omitempty"`
+	// opened for this request before it could be sent, so its phases are not part of the request's duration
+	Ahead      bool   `json:"ahead,omitempty"`
 	DurationMS Millis `json:"duration_ms,omitempty"`
 	// Resent is how many segments the kernel had retransmitted on this connection by the end of the request, including
 	// the SYN, minus spurious retransmissions. Absent if the kernel does not report it.

@@ -581,6 +581,7 @@ var fieldRows = [...]field{
 	{"after_ms", "TCPAttempt", "start of the attempt, after the first one"},
 	{"agent", "RecordEntry", "version"},
 	{"agent_view", "Fact", "AgentView reports whether the probe ran with the agent's view: \"\" if not requested or the host has no separate view, \"namespace\" if the probe entered the agent's namespaces, else why not (\"no process\", \"not permitted\", or \"login's network\": the login has its own network namespace and may not leave it)"},
+	{"ahead", "TCPFacts", "opened for this request before it could be sent, so its phases are not part of the request's duration"},
 	{"aliases", "DNSAnswer", "the CNAMEs in order; the last one has the addresses"},
 	{"allocation_id", "Subject", "the allocation, by the platform's id"},
 	{"allocation_id", "EvidenceLine", "the allocation, by the platform's id"},

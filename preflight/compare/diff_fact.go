@@ -271,5 +271,6 @@ func (c *comparison) bound(now *diag.Fact, s sample) (median, bound diag.Millis,
 func alike(a, b *diag.Fact) bool {
 	return a.Failure == b.Failure && a.Phase == b.Phase &&
 		(a.TCP != nil && a.TCP.Reused) == (b.TCP != nil && b.TCP.Reused) &&
+		(a.TCP != nil && a.TCP.Ahead) == (b.TCP != nil && b.TCP.Ahead) &&
 		(a.SSH == nil || b.SSH == nil || (a.SSH.Helper == b.SSH.Helper && a.SSH.Jump == b.SSH.Jump))
 }

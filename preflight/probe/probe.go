@@ -56,6 +56,10 @@ func (p *Prober) Warm(ctx context.Context, req diag.Request) diag.Fact {
 	return p.measure(ctx, req, p.Net.Warm)
 }
 
+// Ahead opens the connection of a request with an effect that will have req's id and go its way, and keeps it for that
+// request until ctx ends or it has waited for too long.
+func (p *Prober) Ahead(ctx context.Context, req diag.Request) { p.Net.Ahead(ctx, req) }
+
 // Close closes the kept connections.
 func (p *Prober) Close() { p.Net.Close() }
 

@@ -57,6 +57,9 @@ func (l *Local) Probe(ctx context.Context, reqs []diag.Request) []diag.Fact {
 	return l.prober.Probe(ctx, reqs)
 }
 
+// Ahead is probe.Prober's.
+func (l *Local) Ahead(ctx context.Context, req diag.Request) { l.prober.Ahead(ctx, req) }
+
 // HoldSession is probe.Prober's.
 func (l *Local) HoldSession(ctx context.Context, req diag.Request, lines string, opened func()) diag.Fact {
 	return l.prober.HoldSession(ctx, req, lines, opened)

@@ -47,6 +47,7 @@ func (w *walker) probeLimited(walk, ctx context.Context, h *hop.Hop, s hop.Step,
 			return f, repeating
 		}
 		repeating.end()
+		w.closeAhead(at)
 		w.limitTo(at, max(1, now.open))
 		select {
 		case <-time.After(limitPause << refused):

@@ -79,6 +79,7 @@ func Walk(ctx context.Context, e *hop.Env, plan diag.Plan, vantages map[string]h
 			w.factDone[hop.FactID(chain[i].ID, s.Name)] = make(chan struct{})
 		}
 	}
+	w.openAhead(ctx)
 	var wg sync.WaitGroup
 	for i := range chain {
 		wg.Go(func() { w.runHop(ctx, &chain[i]) })
@@ -93,6 +94,7 @@ func Walk(ctx context.Context, e *hop.Env, plan diag.Plan, vantages map[string]h
 	go func() {
 		defer close(done)
 		wg.Wait()
+		w.endAhead()
 		w.lookAgain(ctx)
 		quiet()
 		teller.Wait()
@@ -181,10 +183,10 @@ func (b *budgeted) end() time.Time {
 // answer, it also sends repeats and counter-probes.
 //
 // A node's step does not wait for its needs: its request is sent behind the login, which saves a round trip for each
-// need, and its answer is dropped if a need does not pass.
+// need, and its answer is dropped if a need does not pass. So is an operator's read over connections that are open.
 func (w *walker) runStep(walk context.Context, h *hop.Hop, s hop.Step, begun func(), budget *budgeted) {
 	login := w.opening(s)
-	early := login != ""
+	early := w.sentEarly(h, s, login)
 	if !waitFor(walk, s.Needs.Facts, w.factDone) || (!early && !waitFor(walk, hopNames(s.Needs.Hops), w.hopDone)) {
 		return
 	}
@@ -256,6 +258,27 @@ func (w *walker) settle(walk, ctx context.Context, h *hop.Hop, s hop.Step, f *di
 
 // planned returns the plan's row of a hop.
 func (w *walker) planned(h *hop.Hop) *diag.PlannedHop { return (&hop.Case{Plan: w.plan}).Planned(h.ID) }
+
+// sentEarly reports whether a step's request does not wait for its needs: behind a login, or a read of the operator's
+// for which an earlier walk has left a connection open. A first walk would need more connections at once.
+func (w *walker) sentEarly(h *hop.Hop, s hop.Step, login diag.HopID) bool {
+	if login != "" {
+		return true
+	}
+	if !w.env.ReusesVantage || !w.operatorSends(h, s) || s.Policy.Changes || s.Needs.Session ||
+		s.Policy.Turn == hop.AtEnd || len(s.Needs.Facts) > 0 {
+		return false
+	}
+	req := s.Ask(w.env, w.lockedSnapshot())
+	return repeatable(s, req) && !reading.HasEffect(&req)
+}
+
+// lockedSnapshot is snapshot for a caller that does not hold mu.
+func (w *walker) lockedSnapshot() *hop.Case {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.snapshot()
+}
 
 // judged returns the status of a hop that has ended.
 func (w *walker) judged(id diag.HopID) diag.Status { return w.status[id] }

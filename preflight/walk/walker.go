@@ -22,6 +22,7 @@ type walker struct {
 
 	hopDone  map[string]chan struct{} // by hop id
 	factDone map[string]chan struct{} // by fact id
+	ahead    aheads
 
 	mu      sync.Mutex // guards what follows, and calls of observe
 	facts   map[string]*diag.Fact

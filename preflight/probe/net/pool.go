@@ -20,8 +20,9 @@ import (
 // is rarely dead when it is reused.
 const maxIdle = 30 * time.Second
 
-// maxParked bounds the idle connections per peer.
-const maxParked = 4
+// maxParked bounds the idle connections per peer: as many as a walk sends reads to an API at once, so that the next
+// walk opens none for them.
+const maxParked = 5
 
 // link is one open connection, and what was measured when it was opened.
 type link struct {

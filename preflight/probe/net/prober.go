@@ -27,6 +27,7 @@ type Prober struct {
 	names   nameFiles  // paths of name service files, for tests
 	pool    pool       // connections kept between requests of one prober
 	dialing dialing    // connections that are being made
+	offers  offers     // connections that are opened ahead
 	asked   askedNames // names for which every name server was queried
 }
 

@@ -46,6 +46,9 @@ func (c *exchange) connectWarm(ctx context.Context) (warm, ok bool) {
 	if c.req.Fresh {
 		return false, c.connect(ctx) && c.secure(ctx)
 	}
+	if once(c.req) && c.connectAhead(ctx) {
+		return true, true
+	}
 	l := c.p.pool.get(c.key(), c.addrs)
 	if once(c.req) {
 		if l != nil {
