@@ -49,6 +49,7 @@ func labSections() ([]section, func()) {
 	return []section{
 			{"walk", "one walk against the bash helper of the same hops (tools/bench/helper.sh)", on(walks)},
 			{"trips", "round trips", on(trips)},
+			{"wire", "round trips, without a lab", overWire},
 			{"footprint", "footprint on a lab node", on(machines)},
 			{"drills", "drills", on(drills)},
 			{"load", "walks at once, and a node that is not new", on(load)},
@@ -73,7 +74,7 @@ func newBench(ctx context.Context, o options, t *table) (*bench, error) {
 		b.profile, _, err = profile.ReadFile(b.lab.ProfilePath())
 	}
 	if err == nil {
-		b.link, err = newSlowLink(ctx)
+		b.link, err = newSlowLink(ctx, labEnds())
 	}
 	if err != nil {
 		b.close()

@@ -21,12 +21,14 @@ import (
 // options holds the flags of one run.
 type options struct {
 	quick bool
+	keep  bool   // update best.yaml and docs/wire.md
 	bin   string // folder of the built binaries
 
 	child   string // "warm": this process is the one inside the slow namespace
 	profile string // of the child
 	walks   int    // of the child
 	session bool   // of the child
+	report  string // of the child: file for the report of its last walk
 }
 
 func main() {
@@ -34,11 +36,13 @@ func main() {
 	asJSON := flag.Bool("json", false, "print JSON in place of the table")
 	flag.BoolVar(&o.quick, "quick", false, "fewer rounds: under two minutes")
 	flag.StringVar(&o.bin, "bin", "bin", "`FOLDER` of the built binaries")
+	flag.BoolVar(&o.keep, "keep", false, "write figures that are better than ever, and the traces, into the repository")
 	flag.StringVar(&o.child, "child", "", "what this process does for another bench")
 	flag.StringVar(&o.profile, "profile", "", "profile `FILE` of the child")
 	flag.IntVar(&o.walks, "walks", 5, "walks of the child")
 	flag.BoolVar(&o.session, "session", true, "terminal sessions of the child")
-	only := flag.String("only", "", "one section: walk, trips, footprint, drills, load, judge or doors")
+	flag.StringVar(&o.report, "report", "", "`FILE` for the report of the child's last walk")
+	only := flag.String("only", "", "one section: walk, trips, wire, footprint, drills, load, judge or doors")
 	flag.Parse()
 	if err := run(o, *only, *asJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -80,6 +84,12 @@ func run(o options, only string, asJSON bool) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", ctx.Err())
 		}
+	}
+	if err := t.compareBest(bestFile, o.keep); err != nil {
+		return err
+	}
+	if err := t.writePaths(wireFile, o.keep); err != nil {
+		return err
 	}
 	t.Took = time.Since(t.Began).Round(time.Second).String()
 	if asJSON {

@@ -50,9 +50,9 @@ func command(ctx context.Context, argv ...string) error {
 
 // connectTime returns how long a TCP connection to address takes from the slow end: one round trip. It does not
 // count a first connection, which also needs an ARP request.
-func connectTime(ctx context.Context, address string, tries int) (spread, error) {
+func (l *slowLink) connectTime(ctx context.Context, address string, tries int) (spread, error) {
 	var all []time.Duration
-	err := inside(benchSpace, func() error {
+	err := inside(l.ends.near, func() error {
 		for i := range tries + 1 {
 			d := net.Dialer{Timeout: 3 * time.Second}
 			began := time.Now()
@@ -80,8 +80,8 @@ type ran struct {
 	code      int
 }
 
-// runSlow runs argv at the slow end and measures it. CPU time includes the children that the process waited for.
-func runSlow(ctx context.Context, argv ...string) (ran, error) {
+// run runs argv at the slow end and measures it. CPU time includes the children that the process waited for.
+func (l *slowLink) run(ctx context.Context, argv ...string) (ran, error) {
 	ctx, cancel := context.WithTimeout(ctx, sideTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -91,7 +91,7 @@ func runSlow(ctx context.Context, argv ...string) (ran, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	var r ran
 	var began time.Time
-	err := inside(benchSpace, func() error { began = time.Now(); return cmd.Start() })
+	err := inside(l.ends.near, func() error { began = time.Now(); return cmd.Start() })
 	if err != nil {
 		return r, err
 	}

@@ -18,6 +18,7 @@ type line struct {
 	Value   string `json:"value"`
 	Goal    string `json:"goal,omitempty"`
 	Met     *bool  `json:"met,omitempty"`
+	Against string `json:"against,omitempty"` // what it is beside the best value so far
 }
 
 // table collects lines in the order in which they were measured.
@@ -28,6 +29,8 @@ type table struct {
 	Notes []string  `json:"notes"`
 
 	section  string
+	figures  []figure // to be compared with the best ones
+	paths    []tripPath
 	progress io.Writer
 }
 
@@ -77,7 +80,7 @@ func (t *table) write(w io.Writer) error {
 		if l.Met != nil {
 			met = map[bool]string{true: "met", false: "NOT MET"}[*l.Met]
 		}
-		rows = append(rows, []string{l.What, l.Value, l.Goal, met})
+		rows = append(rows, []string{l.What, l.Value, l.Goal, met + l.Against})
 	}
 	fmt.Fprintf(w, "%s, %d CPUs, %s/%s, %s\n\n", t.Began.UTC().Format(time.DateTime), runtime.NumCPU(), runtime.GOOS,
 		runtime.GOARCH, t.Took)

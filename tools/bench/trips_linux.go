@@ -21,6 +21,7 @@ const (
 // counted is an operation whose round trips are counted: once returns the durations of several runs.
 type counted struct {
 	name string
+	keep string  // name of the figure that is kept; "": none
 	goal float64 // round trips; 0: none
 	once func(context.Context) ([]time.Duration, error)
 }
@@ -33,16 +34,14 @@ func trips(ctx context.Context, b *bench, t *table) error {
 		runs, walksEach = 3, 3
 	}
 	all := []counted{
-		{"cold walk (the binary)", goalCold, func(ctx context.Context) ([]time.Duration, error) {
+		{"cold walk (the binary)", "a cold walk", goalCold, func(ctx context.Context) ([]time.Duration, error) {
 			return b.timed(ctx, runs, b.toolArgv(), checkTool)
 		}},
-		{"warm walk (vantages held open, in process)", goalWarm, func(ctx context.Context) ([]time.Duration, error) {
-			return b.warm(ctx, walksEach, true)
-		}},
-		{"warm walk without a terminal session", goalWarm, func(ctx context.Context) ([]time.Duration, error) {
-			return b.warm(ctx, walksEach, false)
-		}},
-		{"for comparison: a cold `ssh NODE true`", 0, func(ctx context.Context) ([]time.Duration, error) {
+		{"warm walk (vantages held open, in process)", "a warm walk", goalWarm,
+			func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, true) }},
+		{"warm walk without a terminal session", "a warm walk without a terminal session", goalWarm,
+			func(ctx context.Context) ([]time.Duration, error) { return b.warm(ctx, walksEach, false) }},
+		{"for comparison: a cold `ssh NODE true`", "", 0, func(ctx context.Context) ([]time.Duration, error) {
 			return b.timed(ctx, max(2, runs/2), b.sshTrue(), checkExit)
 		}},
 	}
@@ -65,7 +64,7 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 	points := ""
 	for _, rtt := range []time.Duration{0, 20, 40, 60, 100} {
 		b.link.setRTT(rtt * time.Millisecond)
-		real, err := connectTime(ctx, b.profile.APIResolveAddress+":443", 5)
+		real, err := b.link.connectTime(ctx, b.profile.APIResolveAddress+":443", 5)
 		if err != nil {
 			return err
 		}
@@ -83,6 +82,9 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 	if r2 < goalR2 {
 		value += " (a poor fit: do not believe the slope's last digit)"
 	}
+	if c.keep != "" {
+		t.keep("lab: "+c.keep, slope, unitTrips)
+	}
 	if c.goal == 0 {
 		t.addLine(c.name, "%s", value)
 	} else {
@@ -99,7 +101,7 @@ func (b *bench) count(ctx context.Context, t *table, c counted) error {
 func (b *bench) timed(ctx context.Context, n int, argv []string, check func(ran) error) ([]time.Duration, error) {
 	var all []time.Duration
 	for range n {
-		r, err := runSlow(ctx, argv...)
+		r, err := b.link.run(ctx, argv...)
 		if err == nil {
 			err = check(r)
 		}
@@ -117,7 +119,7 @@ func (b *bench) warm(ctx context.Context, n int, session bool) ([]time.Duration,
 	if err != nil {
 		return nil, err
 	}
-	r, err := runSlow(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1),
+	r, err := b.link.run(ctx, self, "-child", "warm", "-profile", b.lab.ProfilePath(), "-walks", strconv.Itoa(n+1),
 		"-session="+strconv.FormatBool(session))
 	if err != nil {
 		return nil, err

@@ -29,11 +29,11 @@ func polls(s drill.Story) time.Duration {
 	for _, l := range s.Looks {
 		all = append(all, stretch{l.MS - int64(l.TookMS), l.MS})
 	}
-	return time.Duration(together(all)) * time.Millisecond
+	return time.Duration(covered(all)) * time.Millisecond
 }
 
-// together returns how much of the run the stretches cover.
-func together(all []stretch) int64 {
+// covered returns how much of the run the stretches cover.
+func covered(all []stretch) int64 {
 	slices.SortFunc(all, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
 	var sum, end int64
 	for _, s := range all {

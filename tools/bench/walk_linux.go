@@ -46,7 +46,7 @@ func walks(ctx context.Context, b *bench, t *table) error {
 	sides := b.sides()
 	for _, r := range plan(b.quick) {
 		b.link.setRTT(r.rtt)
-		real, err := connectTime(ctx, b.profile.APIResolveAddress+":443", 9)
+		real, err := b.link.connectTime(ctx, b.profile.APIResolveAddress+":443", 9)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 		for i := range sides {
 			s := sides[(round+i)%len(sides)]
 			t.report("RTT %s, round %d of %d: %s", short(r.rtt), round+1, r.count, s.name)
-			got, err := runSlow(ctx, s.argv...)
+			got, err := b.link.run(ctx, s.argv...)
 			if err == nil {
 				err = s.check(got)
 			}
@@ -94,6 +94,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 		}
 		t.addLine(at+s.name, "%s, CPU %s", spreadOf(wall[s.name]), short(spreadOf(cpu[s.name]).median))
 	}
+	against := [...]string{"the bash helper", "the helper with ControlMaster"}
 	for i, goal := range [...]float64{goalHelper, goalMaster} {
 		tool, other := sides[0].name, sides[i+1].name
 		what := at + "faster than " + other
@@ -106,6 +107,7 @@ func (b *bench) compare(ctx context.Context, t *table, r rounds, sides []side) e
 		}
 		t.aim(what, fmt.Sprintf("%.1fx wall, %.1fx CPU", ratio(wall), ratio(cpu)), fmt.Sprintf(">= %.0fx", goal),
 			ratio(wall) >= goal)
+		t.keep(fmt.Sprintf("lab: a walk against %s, RTT %d ms", against[i], r.rtt.Milliseconds()), ratio(wall), unitRatio)
 	}
 	return nil
 }

@@ -40,14 +40,26 @@ func warmChild(ctx context.Context, o options) error {
 	places := map[string]hop.Vantage{hop.Operator: operator, hop.Node: node}
 
 	var took []time.Duration
-	for range o.walks {
+	var last diag.Report
+	for i := range o.walks {
+		env.ReusesVantage = i > 0
 		began := time.Now()
 		facts, ended := walk.Walk(ctx, &env, plan, places, nil)
 		took = append(took, time.Since(began))
-		r := diag.Report{Subject: subject, Plan: plan, Facts: facts, Run: diag.Run{EndedBy: ended}}
+		r := diag.Report{Subject: subject, Plan: plan, Facts: facts, Run: diag.Run{StartedAt: diag.At(began), EndedBy: ended}}
 		verdict.Judge(hops.BuiltIn(), &r)
+		last = r
 		if r.Verdict.Outcome != diag.OutcomePass {
 			return fmt.Errorf("a walk did not pass: %s %s", r.Verdict.Outcome, r.Verdict.FirstFailedHop)
+		}
+	}
+	if o.report != "" {
+		data, err := json.Marshal(last)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(o.report, data, 0o600); err != nil {
+			return err
 		}
 	}
 	return json.NewEncoder(os.Stdout).Encode(took)
