@@ -408,11 +408,13 @@ var signalRows = [...]SignalRow{
 		Owners: Owners{"PKI", "edge profile"},
 		BySide: []SideOwners{
 			{SideAgent, Owners{"node runtime"}},
+			{SideNode, Owners{"node runtime", "node enrollment"}},
 			{SideNetwork, Owners{"environment networking"}},
 		},
 		Dashboard: AgentAPIUnreachable,
 		Failures:  []Failure{TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400},
 		Recovery: []Step{
+			{Text: "find what removed the agent's folder; do not restart the agent before its files are back, since a running one works by what it has read", Side: SideNode},
 			{Text: "find the setting of the agent's unit, or the mount that only it sees, that hides or replaces its CA bundle (InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own file is valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
 			{Text: "find what ends this node's TLS on its path (a proxy, a redirect in its packet filter, a changed route), and take it out; do not put its CA into the node's bundle, and do not re-enroll the node over it", Side: SideNetwork},
 			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"agent"}},
@@ -457,10 +459,12 @@ var signalRows = [...]SignalRow{
 			{SidePlatform, Owners{"edge and route profile", "PKI", "node enrollment"}},
 			{SideEdge, Owners{"edge and route profile", "control plane API"}},
 			{SideAgent, Owners{"node runtime"}},
+			{SideNode, Owners{"node runtime", "node enrollment"}},
 		},
 		Dashboard: AgentAuthFailed,
 		Failures:  []Failure{MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, NotPermitted},
 		Recovery: []Step{
+			{Text: "find what removed the agent's folder; do not restart the agent before its files are back, since a running one works by what it has read", Side: SideNode},
 			{Text: "make the edge that ends the node's TLS pass the client certificate on as the platform expects it (nginx: proxy_set_header with $ssl_client_escaped_cert; caddy: request_header); the node's certificate is not at fault", Side: SideEdge},
 			{Text: "if the answer has nothing of the platform, find out in the log of the server that sent it why it refused: fix its own rule (a request filter, an address list) there; for a rejected certificate, take the next steps", Only: []string{"control_plane"}},
 			{Text: "find the setting of the agent's unit, or the mount that only it sees, that keeps its credential from it (User=, InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},

@@ -26,6 +26,7 @@ const (
 	StepRoot       = "root_disk"
 	StepDisk       = "disk"
 	StepClock      = "clock"
+	StepBinary     = "binary"
 	StepReach      = "reach"
 	StepIdentity   = "identity"
 	StepProfile    = "profile"

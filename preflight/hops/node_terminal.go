@@ -101,7 +101,7 @@ var nodeTerminalRows = rows{
 		then: undecided("this login may not read what the agent uses: %s", saw)},
 	{
 		when: func(j judged) bool {
-			return reading.InPhase(j.f, "env") && (world.ForeignAgent(j.c) || !terminalKnown(j.c))
+			return world.NamesNoURL(j.c, j.f) || (reading.InPhase(j.f, "env") && !terminalKnown(j.c))
 		},
 		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_TERMINAL_API_URL") },
 	},

@@ -9,14 +9,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
-	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Longer than 300 lines: a hop's requests and its judge are in one file.
-
-const (
-	stepBinary = "binary"
-)
 
 // nodeReadiness: does the node have room to write, does the agent run and answer, are its program and the clock right?
 func nodeReadiness() hop.Hop {
@@ -50,7 +45,7 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: stepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
+				Name: hop.StepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
 				},
@@ -190,7 +185,7 @@ func judgeSpace(c *hop.Case, f *diag.Fact) *diag.Finding {
 }
 
 func judgeBinary(c *hop.Case) *diag.Finding {
-	f := c.Fact(diag.HopNodeReadiness, stepBinary)
+	f := c.Fact(diag.HopNodeReadiness, hop.StepBinary)
 	if f == nil {
 		return nil
 	}
@@ -201,7 +196,7 @@ func judgeBinary(c *hop.Case) *diag.Finding {
 	var out diag.Finding
 	switch f.Failure {
 	case diag.OK:
-		if f.Binary == nil || f.Binary.OurAgent == nil || *f.Binary.OurAgent || !expectsOurs(f.Request) {
+		if f.Binary == nil || f.Binary.OurAgent == nil || *f.Binary.OurAgent || !world.DeclaredOurs(&f.Request) {
 			return nil
 		}
 		out = reading.Fail(diag.SigBinaryInvalid, f, "%s starts %s, which is not gpuaas-agent but %s", f.Request.Unit, path,
@@ -234,11 +229,6 @@ func unrunnable(f *diag.Fact) bool {
 		return true
 	}
 	return false
-}
-
-// expectsOurs reports whether the agent should be gpuaas-agent, by the profile's values in the request.
-func expectsOurs(r diag.Request) bool {
-	return profile.Agent{Unit: r.Unit, Binary: r.Target, VersionCommand: r.VersionCommand}.IsOurs()
 }
 
 // whatItIs describes a program that is not gpuaas-agent.

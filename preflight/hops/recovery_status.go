@@ -32,7 +32,8 @@ func nodeRecoveryStatus() hop.Hop {
 		About: hop.About{Clears: diag.AboutIdentity, AgentCame: world.AgentAnswered},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second, Needs: hop.Needs{Hops: needSSH},
+				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second,
+				Needs:   hop.Needs{Hops: needSSH, Profile: hop.NeverIf(needsNoCertificate)},
 				Excused: datedAndAdmitted,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpCert, Cert: e.AgentFile("cert.pem"), Key: e.AgentFile("key.pem"),
@@ -98,17 +99,30 @@ func nodeRecoveryStatus() hop.Hop {
 			return nil
 		},
 		Pass: func(c *hop.Case) string {
-			f := c.Fact(id, hop.StepIdentity)
-			if f == nil || f.Cert == nil {
-				return "a task wait is accepted"
+			var parts []string
+			if f := c.Fact(id, hop.StepIdentity); f != nil && f.Cert != nil {
+				parts = append(parts, "certificate until "+f.Cert.Leaf.NotAfter.Format(time.DateTime))
 			}
-			text := fmt.Sprintf("certificate until %s", f.Cert.Leaf.NotAfter.Format(time.DateTime))
 			if w := c.Fact(id, hop.StepTaskWait); w != nil {
-				text += fmt.Sprintf(", task wait answers %d", reading.Status(w))
+				parts = append(parts, fmt.Sprintf("task wait answers %d", reading.Status(w)))
 			}
-			return text
+			if len(parts) == 0 {
+				return "the running agent's settings agree with the profile"
+			}
+			return strings.Join(parts, ", ")
 		},
 	}
+}
+
+// needsNoCertificate returns why a node of this platform needs no client certificate: none of the paths that take one
+// is there.
+func needsNoCertificate(p *profile.Profile) string {
+	m := p.Mapping
+	if !m.Lacks(profile.PathTaskWait) || !m.Lacks(profile.PathNodeTerminal) {
+		return ""
+	}
+	return fmt.Sprintf("this platform has no path that takes a client certificate (mapping.paths.%s and mapping.paths.%s: %q)",
+		profile.PathTaskWait, profile.PathNodeTerminal, profile.Absent)
 }
 
 // judgeCloned judges by the platform's word: only the platform sees two machines with one identity.
@@ -301,6 +315,7 @@ func notAfter(j judged) string  { return identity(j.c).Cert.Leaf.NotAfter.Format
 // ofCredential names the node's credential as the thing at fault, and the agent's view of it if that alone lacks it.
 func ofCredential(j judged, out *diag.Finding) {
 	out.Direct, out.Culprit = true, culpritCert(j)
+	world.AddFolderGone(j.c, out)
 	if !j.f.Passed() && world.OnlyAgentSees(j.c, j.f) {
 		out.Side = diag.SideAgent
 		world.Claim(j.c, out, world.ClaimAgentMounts)

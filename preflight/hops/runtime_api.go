@@ -60,7 +60,7 @@ var runtimeAPIRows = rows{
 		then: func(j judged) diag.Finding { return *world.BlockedByNamespace(j.c, j.f) }},
 	{when: func(j judged) bool { return reading.NotAllowed(j.f) },
 		then: undecided("this login may not read what the agent uses: %s", saw)},
-	{when: func(j judged) bool { return world.ForeignAgent(j.c) || unnamedAPI(j.c, j.f) },
+	{when: func(j judged) bool { return world.NamesNoURL(j.c, j.f) || unnamedAPI(j.c, j.f) },
 		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_API_URL") }},
 	{when: func(j judged) bool { return j.f.Throttled() },
 		then: func(j judged) diag.Finding { return reading.Throttled(j.f, "this node") }},
@@ -68,6 +68,7 @@ var runtimeAPIRows = rows{
 		then: fails(diag.SigAPITLSFailed, "%s: %s%s", distrust, saw, presented),
 		also: func(j judged, out *diag.Finding) {
 			world.AddShown(j.c, j.f, "trust.node_api_server", out)
+			world.AddFolderGone(j.c, out)
 			if reading.InPhase(j.f, "trust") && world.OnlyAgentSees(j.c, j.f) {
 				out.Side = diag.SideAgent
 				world.Claim(j.c, out, world.ClaimAgentMounts)

@@ -33,6 +33,7 @@ const (
 	ClaimBehindListener
 	claimCutFront
 	ClaimWorkloadWay
+	claimTLSEnded
 )
 
 // claims has a row for every claim. words is a template of fmt; forbidden reports whether a fact of the walk
@@ -130,6 +131,7 @@ var claims = [...]struct {
 			return !c.Fact(diag.HopAppRuntimeLiveness, hop.StepPort).Passed() || !endpointIsNodes(c)
 		},
 	},
+	claimTLSEnded: {", so something on this node's path ends its TLS", comesAndGoes},
 	ClaimBehindListener: {
 		"; the listener answers, so the fault is behind it",
 		func(c *hop.Case, f *diag.Fact) bool {

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // BadOwnCert reports whether the node's credential is known to be invalid: by its files, or because both listeners
@@ -123,10 +124,52 @@ func Issued(c *hop.Case, f *diag.Fact) string {
 	return text
 }
 
-// ForeignAgent reports whether the agent's process runs without GPUAAS_API_URL, which gpuaas-agent needs to start: it
-// is configured in another way, and these variables do not show what it talks to.
-func ForeignAgent(c *hop.Case) bool {
-	reach := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-	return reach != nil && reading.InPhase(reach, "env") && !reading.NotAllowed(reach) &&
+// OurAgent tells whether the node's agent is gpuaas-agent. It is the one reading of whose agent it is: a rule about
+// gpuaas-agent's files and variables holds where it is, and not where it is not. The program itself decides; without
+// one that could be read, a process that runs without GPUAAS_API_URL, which gpuaas-agent needs to start, and then a
+// profile that declares another agent.
+func OurAgent(c *hop.Case) Known {
+	binary, reach := c.Fact(diag.HopNodeReadiness, hop.StepBinary), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if binary != nil && binary.Binary != nil && binary.Binary.OurAgent != nil {
+		ours := *binary.Binary.OurAgent
+		return either(ours, !ours, binary)
+	}
+	without := reach != nil && reading.InPhase(reach, "env") && !reading.NotAllowed(reach) &&
 		c.Fact(diag.HopNodeReadiness, hop.StepProcess).Passed()
+	if without {
+		return either(false, true, reach)
+	}
+	return either(false, binary != nil && binary.Request.Target != "" && !DeclaredOurs(&binary.Request), binary)
+}
+
+// DeclaredOurs reports whether the agent should be gpuaas-agent, by the profile's values in the request for its
+// program.
+func DeclaredOurs(r *diag.Request) bool {
+	return profile.Agent{Unit: r.Unit, Binary: r.Target, VersionCommand: r.VersionCommand}.IsOurs()
+}
+
+// NamesNoURL reports whether f lacks a variable that only gpuaas-agent has, and the agent is another one.
+func NamesNoURL(c *hop.Case, f *diag.Fact) bool { return reading.InPhase(f, "env") && OurAgent(c).No() }
+
+// culpritAgentFolder is the culprit if the folder of our agent's credentials is gone.
+const culpritAgentFolder = "node agent's folder"
+
+// AddFolderGone adds to the finding of a missing file of gpuaas-agent that the others of its folder are missing as
+// well: then the folder is gone, and one fault. The running agent has read its files, and may work until it restarts.
+func AddFolderGone(c *hop.Case, out *diag.Finding) {
+	id, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	if !OurAgent(c).Yes() || !missingFile(c, id) || !missingFile(c, reach) {
+		return
+	}
+	out.Side, out.Culprit = diag.SideNode, culpritAgentFolder
+	out.Text += fmt.Sprintf("; neither %s nor %s is on the node, and its agent is gpuaas-agent, which needs both to start",
+		id.Request.Cert, reach.Request.CABundle)
+	if ContactFresh(c) {
+		out.Text += "; it still reports, by what it has read before"
+	}
+}
+
+// missingFile reports whether f lacked a file that a login does not see either.
+func missingFile(c *hop.Case, f *diag.Fact) bool {
+	return f != nil && f.Failure == diag.FileMissing && !OnlyAgentSees(c, f)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // profileMismatch returns why the facts by SSH are not about the walk's node, or not about its agent's real paths; ""
@@ -20,22 +21,59 @@ func profileMismatch(c *hop.Case) (why string, whole bool) {
 	if !ContactFresh(c) {
 		return "", false
 	}
-	unit, id, bundle := missingUnit(c), missingCert(c), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-	if unit == nil && id == nil {
+	unit, id, reach := missingUnit(c), c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity),
+		c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
+	noFiles := filesElsewhere(c, id, reach)
+	if unit == nil && !noFiles {
 		return "", false
 	}
 	reports := "while the agent of " + c.Subject.NodeID + " reports to the platform"
 	switch {
-	case unit != nil && id != nil:
+	case unit != nil && noFiles && id != nil && id.Failure == diag.FileMissing:
 		return fmt.Sprintf("%s has neither the unit %s nor %s, %s", c.Subject.NodeHost, unit.Request.Target, id.Request.Cert,
 			reports), true
 	case unit != nil:
 		return fmt.Sprintf("%s has no unit %s, %s", c.Subject.NodeHost, unit.Request.Target, reports), false
-	case id != nil && bundle != nil && bundle.Failure == diag.FileMissing:
-		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, bundle.Request.CABundle,
-			reports), false
 	}
-	return "", false
+	return withoutFiles(c, id, reach, reports), false
+}
+
+// filesElsewhere reports whether the agent works without the files of the profile, and so has others. gpuaas-agent
+// reads them once, and works on when they are gone: that is a fault of the node. Another agent may have no certificate
+// or trust the host's roots. For an agent that does not work, its mounts may hide the files.
+func filesElsewhere(c *hop.Case, id, reach *diag.Fact) bool {
+	lacks := func(f *diag.Fact) bool {
+		return f != nil && f.Failure == diag.FileMissing && (AgentAnswered(c) != "" || !OnlyAgentSees(c, f))
+	}
+	switch ours := OurAgent(c); {
+	case ours.Yes():
+		return false
+	case ours.No():
+		return lacks(id) || lacks(reach)
+	}
+	return lacks(id) && (reach == nil || reach.Failure == diag.FileMissing || reading.InPhase(reach, "env"))
+}
+
+// withoutFiles describes the files of the profile without which the agent works; "" if there may be no other ones,
+// since where its API is was not read.
+func withoutFiles(c *hop.Case, id, reach *diag.Fact, reports string) string {
+	noCert, noBundle := id != nil && id.Failure == diag.FileMissing, reach != nil && reach.Failure == diag.FileMissing
+	foreign := OurAgent(c).No()
+	switch {
+	case noCert && noBundle:
+		return fmt.Sprintf("%s has neither %s nor %s, %s", c.Subject.NodeHost, id.Request.Cert, reach.Request.CABundle,
+			reports)
+	case noBundle && foreign:
+		return fmt.Sprintf("%s has no %s, %s, and the agent is not gpuaas-agent", c.Subject.NodeHost, reach.Request.CABundle,
+			reports)
+	case noCert && foreign && reading.AsksForNoCert(reach):
+		return fmt.Sprintf("%s has no %s, %s, and the agent is not gpuaas-agent; its API asks for no certificate: if agents "+
+			"of this platform have none, set mapping.paths.%s and mapping.paths.%s to %q", c.Subject.NodeHost,
+			id.Request.Cert, reports, profile.PathTaskWait, profile.PathNodeTerminal, profile.Absent)
+	case noCert && foreign:
+		return fmt.Sprintf("%s has no %s, %s, and the agent is not gpuaas-agent", c.Subject.NodeHost, id.Request.Cert, reports)
+	}
+	return ""
 }
 
 // otherNode returns the node that answered the login in the place of the walk's, by its agent's settings and by its
@@ -58,19 +96,6 @@ func missingUnit(c *hop.Case) *diag.Fact {
 		return unit
 	}
 	return nil
-}
-
-// missingCert returns the fact that the agent's certificate is not where the profile has it, nil if it may be. An agent
-// that works has its files elsewhere; for any other, they may be hidden by its mounts.
-func missingCert(c *hop.Case) *diag.Fact {
-	id, reach := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)
-	if id == nil || id.Failure != diag.FileMissing || (AgentAnswered(c) == "" && OnlyAgentSees(c, id)) {
-		return nil
-	}
-	if reach != nil && reach.Failure != diag.FileMissing && !reading.InPhase(reach, "env") {
-		return nil // it uses the bundle beside it
-	}
-	return id
 }
 
 // boundTo reports whether a certificate is that of the node with this name, and not of the walk's node.

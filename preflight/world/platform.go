@@ -188,8 +188,7 @@ func AddShown(c *hop.Case, f *diag.Fact, stated string, out *diag.Finding) {
 		if page == operators.Fingerprint {
 			out.Text += "; the platform states the operator's"
 		}
-		if page == "" || page == operators.Fingerprint {
-			out.Text += ", so something on this node's path ends its TLS"
+		if (page == "" || page == operators.Fingerprint) && Claim(c, out, claimTLSEnded) {
 			out.Side = diag.SideNetwork
 		}
 	}
