@@ -30,7 +30,7 @@ func nodeRecoveryStatus() hop.Hop {
 			Reads: []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeTerminalReachability},
 		},
 		About: hop.About{Clears: diag.AboutIdentity, AgentCame: world.AgentAnswered},
-		Steps: []hop.Step{
+		Steps: append([]hop.Step{
 			{
 				Name: hop.StepIdentity, From: hop.Node, Timeout: 3 * time.Second,
 				Needs:   hop.Needs{Hops: needSSH, Profile: hop.NeverIf(needsNoCertificate)},
@@ -72,7 +72,7 @@ func nodeRecoveryStatus() hop.Hop {
 				Ask: readRecord,
 			},
 			{Name: stepClassifier, From: hop.Operator},
-		},
+		}, listenerSteps()...),
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			switch failing.Request.Op {
 			case diag.OpCert:
@@ -89,8 +89,8 @@ func nodeRecoveryStatus() hop.Hop {
 		},
 		Judge: func(c *hop.Case) []diag.Finding {
 			for _, judge := range []func(*hop.Case) *diag.Finding{
-				judgeCloned, judgeTrustDrift, judgeIssuer, judgeProfileDrift, judgeIdentity, judgeTaskWait, judgeRecord,
-				judgeIssuerWord, judgeVersion,
+				judgeCloned, judgeTrustDrift, judgeIssuer, judgeListeners, judgeProfileDrift, judgeIdentity, judgeTaskWait,
+				judgeRecord, judgeIssuerWord, judgeVersion,
 			} {
 				if f := judge(c); f != nil {
 					return []diag.Finding{*f}

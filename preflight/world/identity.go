@@ -3,6 +3,7 @@ package world
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -59,6 +60,44 @@ func TrustedCAs(c *hop.Case) (signing, ingress string) {
 		return signing, signing
 	}
 	return signing, diag.Fingerprint(hop.FieldOf(trust, "trust.ingress_ca"))
+}
+
+// SigningCAName returns the name of the CA that signs node certificates, and how it is known: the platform, or the
+// profile, states its fingerprint, and a bundle or a chain of this walk has the certificate. "" if it is not known.
+func SigningCAName(c *hop.Case) (name, by string) {
+	signing, _ := TrustedCAs(c)
+	by = "as it states"
+	if signing == "" {
+		signing, by = diag.Fingerprint(c.Expected("signing_ca_fingerprint")), "as the profile states"
+	}
+	if signing == "" {
+		return "", ""
+	}
+	for _, step := range [...]string{hop.StepAPIListener, hop.StepTerminalListener} {
+		f := c.Fact(diag.HopNodeRecoveryStatus, step)
+		if f == nil || f.TLS == nil {
+			continue
+		}
+		for _, cert := range slices.Concat(f.TLS.TrustRoots, f.TLS.Chain) {
+			if cert.Fingerprint == signing {
+				return cert.Subject, by
+			}
+		}
+	}
+	return "", ""
+}
+
+// AsksForOthers reports whether the listeners for nodes, by the operator's handshakes, ask for certificates of
+// different CAs: a node has one certificate for both.
+func AsksForOthers(c *hop.Case) bool {
+	api, terminal := c.Fact(diag.HopNodeRecoveryStatus, hop.StepAPIListener),
+		c.Fact(diag.HopNodeRecoveryStatus, hop.StepTerminalListener)
+	if !asksFor(api) || !asksFor(terminal) || len(api.TLS.AcceptableCAs) == 0 || len(terminal.TLS.AcceptableCAs) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(api.TLS.AcceptableCAs, func(name string) bool {
+		return slices.Contains(terminal.TLS.AcceptableCAs, name)
+	})
 }
 
 // ForeignIssuer reports whether the terminal gateway does not know the CA of the node's certificate either: then the
