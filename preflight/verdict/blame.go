@@ -20,10 +20,11 @@ func Decide(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, 
 
 // decided returns the verdict and the classification, and the advice that the verdict does not have yet.
 func decided(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, diag.Classification, advice) {
-	v, advise := blameFor(chain, hops, c)
+	promoted := promote(hops, c)
+	v, advise := blameFor(chain, hops, promoted, c)
 	k := reconciled(&v, evidenceOf(c, hops, &v))
 	if addUnfoundReason(c, hops, &v, &k) {
-		v, advise = blameFor(chain, hops, c)
+		v, advise = blameFor(chain, hops, promoted, c)
 		k = reconciled(&v, evidenceOf(c, hops, &v))
 	}
 	return v, k, advise
@@ -33,8 +34,8 @@ func decided(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict,
 type advice func(*diag.Verdict, diag.ReasonCode)
 
 // blameFor returns the verdict without reason and user state, and the advice for it.
-func blameFor(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, advice) {
-	roots := rootsOf(chain, hops, c)
+func blameFor(chain []hop.Hop, hops []diag.HopResult, promoted promotions, c *hop.Case) (diag.Verdict, advice) {
+	roots := rootsOf(chain, hops, promoted, c)
 	v := diag.Verdict{Outcome: OutcomeOf(hops, c.EndedBy)}
 	if v.Outcome == diag.OutcomeFail && !slices.ContainsFunc(roots, func(r root) bool { return !r.silent }) {
 		v.Outcome = diag.OutcomeInconclusive // every failure may follow from an unanswered hop

@@ -16,19 +16,23 @@ type root struct {
 	finding  diag.Finding
 	symptoms []diag.HopID
 	silent   bool
+	promoted bool // it was a warning, see promote
 }
 
 // rootsOf folds failing findings under those that explain them, and returns the rest in chain order, the silent ones
 // last. A finding is explained by a hop that it needs and that did not answer, by a failing hop in the closure of
 // ExplainedBy (unless the finding is Direct), or by an earlier finding with the same culprit. If nothing failed, the
 // first hop that did not answer is the only root.
-func rootsOf(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) []root {
+func rootsOf(chain []hop.Hop, hops []diag.HopResult, promoted promotions, c *hop.Case) []root {
 	f := folding{
 		chain: chain, failing: map[diag.HopID]bool{}, folded: map[diag.HopID]bool{}, behind: map[diag.HopID]diag.HopID{},
+		promoted: promoted, warned: map[diag.HopID][]diag.HopID{},
 	}
 	for i := range hops {
-		if failed(hops[i]) {
-			f.failing[hops[i].ID] = true
+		for finding := range FindingsOf(&hops[i]) {
+			if failed(hops[i]) && finding.Status == diag.StatusFail && !promoted.promoted(hops[i].ID, finding) {
+				f.failing[hops[i].ID] = true
+			}
 		}
 	}
 	silent, erring := unanswered(hops, c), erring(hops, c)
@@ -72,6 +76,9 @@ type folding struct {
 	failing map[diag.HopID]bool
 	folded  map[diag.HopID]bool       // hops with a finding that a failing hop explains
 	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
+
+	promoted promotions
+	warned   map[diag.HopID][]diag.HopID // by the hop of a warning, the hops with a finding that it explains
 }
 
 // fold makes a failing finding a new root, or attributes it to the silent hop, to the failing hop that explains it, or
@@ -87,6 +94,10 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 		f.folded[h.ID] = true
 		return
 	}
+	if by := f.promoted.explains(h.ID, &finding); by != "" {
+		f.warned[by] = append(f.warned[by], h.ID)
+		return
+	}
 	if i := slices.IndexFunc(f.roots, same); i >= 0 {
 		r, symptom := &f.roots[i], h.ID
 		// The finding that shows the unstable network replaces one that may follow from it.
@@ -98,7 +109,7 @@ func (f *folding) fold(h *diag.HopResult, finding diag.Finding, silent diag.HopI
 		}
 		return
 	}
-	f.roots = append(f.roots, root{hop: *h, finding: finding})
+	f.roots = append(f.roots, root{hop: *h, finding: finding, promoted: f.promoted.promoted(h.ID, &finding)})
 }
 
 // attach adds every folded hop to the symptoms of the first root that explains it. Without such a root, the hop is
@@ -133,6 +144,9 @@ func (f *folding) attach(chain []hop.Hop, hops []diag.HopResult) {
 		}
 	}
 	for i := range f.roots {
+		if r := &f.roots[i]; r.promoted {
+			r.symptoms = append(r.symptoms, f.warned[r.hop.ID]...)
+		}
 		inChainOrder(chain, f.roots[i].symptoms)
 		f.roots[i].symptoms = slices.Compact(f.roots[i].symptoms)
 	}
