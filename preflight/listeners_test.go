@@ -24,8 +24,8 @@ func asksFor(names ...string) func(*diag.Fact) {
 }
 
 // TestListenersWithoutTheNode: if the login on the node fails, the operator's handshakes with the listeners for nodes
-// show a drift of the control plane, which is a finding beside the login's. A listener that does not answer the operator
-// is none: there may be no path. While the node can be asked, nothing is sent.
+// show a drift of the control plane, which is a finding beside the login's. A listener that does not answer the
+// operator is none: there may be no path. While the node can be asked, nothing is sent.
 func TestListenersWithoutTheNode(t *testing.T) {
 	signs := func(print string) func(*diag.Fact) {
 		return func(f *diag.Fact) {

@@ -61,7 +61,8 @@ func TestWhoseFilesAreMissing(t *testing.T) {
 		"another, which trusts the host's roots": {answers{reach: noBundle, wait: noBundle, streamFact: noBundle,
 			binaryFact: ours(false)}, diag.OutcomeInconclusive, "has no /etc/gpuaas/ca-bundle.crt, while", ""},
 		"ours, its certificate is gone": {hidden(identityFact, answers{identityFact: noCert, wait: noCert,
-			binaryFact: ours(true)}), diag.OutcomeFail, "the node's own credential is not usable: file_missing", "PKI, node enrollment"},
+			binaryFact: ours(true)}), diag.OutcomeFail, "the node's own credential is not usable: file_missing",
+			"PKI, node enrollment"},
 	} {
 		r := walkWith(t, tc.answers)
 		v := r.Verdict

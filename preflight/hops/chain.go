@@ -1,5 +1,7 @@
 // Package hops has the built-in chain. A file is one hop, with what it asks and how it judges, and knows no other hop;
 // shared.go has the requests that two hops send, and rows.go what a judge's table is.
+//
+// More than 25 files: each hop has its own.
 package hops
 
 import (

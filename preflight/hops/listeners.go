@@ -12,8 +12,8 @@ import (
 )
 
 // listenerSteps are the operator's handshakes with the profile's two listeners for nodes, without a certificate and
-// without a request: they show the server's chain, and which CAs a listener asks for certificates of. They are sent only
-// if the login on the node failed, since the node's own requests show more. An operator may have no path to these
+// without a request: they show the server's chain, and which CAs a listener asks for certificates of. They are sent
+// only if the login on the node failed, since the node's own requests show more. An operator may have no path to these
 // listeners, so a missing answer is none.
 func listenerSteps() []hop.Step {
 	step := func(name, key string, of func(p *profile.Profile) (url, pin string)) hop.Step {

@@ -121,8 +121,8 @@ func needsNoCertificate(p *profile.Profile) string {
 	if !m.Lacks(profile.PathTaskWait) || !m.Lacks(profile.PathNodeTerminal) {
 		return ""
 	}
-	return fmt.Sprintf("this platform has no path that takes a client certificate (mapping.paths.%s and mapping.paths.%s: %q)",
-		profile.PathTaskWait, profile.PathNodeTerminal, profile.Absent)
+	return fmt.Sprintf("this platform has no path that takes a client certificate (mapping.paths.%s and "+
+		"mapping.paths.%s: %q)", profile.PathTaskWait, profile.PathNodeTerminal, profile.Absent)
 }
 
 // judgeCloned judges by the platform's word: only the platform sees two machines with one identity.

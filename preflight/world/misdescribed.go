@@ -71,7 +71,8 @@ func withoutFiles(c *hop.Case, id, reach *diag.Fact, reports string) string {
 			"of this platform have none, set mapping.paths.%s and mapping.paths.%s to %q", c.Subject.NodeHost,
 			id.Request.Cert, reports, profile.PathTaskWait, profile.PathNodeTerminal, profile.Absent)
 	case noCert && foreign:
-		return fmt.Sprintf("%s has no %s, %s, and the agent is not gpuaas-agent", c.Subject.NodeHost, id.Request.Cert, reports)
+		return fmt.Sprintf("%s has no %s, %s, and the agent is not gpuaas-agent", c.Subject.NodeHost, id.Request.Cert,
+			reports)
 	}
 	return ""
 }
