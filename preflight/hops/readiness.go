@@ -207,7 +207,7 @@ func judgeBinary(c *hop.Case) *diag.Finding {
 			out.Status, out.Reason, out.Direct = diag.StatusWarn, diag.ReasonNone, false
 			out.Text += "; " + evidence + ", so it may start the agent"
 		}
-	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
+	case diag.BinaryExecFormat, diag.BinaryNotExecutable, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
 		out = reading.Fail(diag.SigBinaryInvalid, f, "the agent's program %s cannot run here: %s", path, reading.Saw(f))
 		out.Direct = true
 		// The running program's file was replaced.
@@ -225,7 +225,7 @@ func judgeBinary(c *hop.Case) *diag.Finding {
 // unrunnable reports whether a program's file is missing or cannot be started.
 func unrunnable(f *diag.Fact) bool {
 	switch f.Failure {
-	case diag.BinaryExecFormat, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
+	case diag.BinaryExecFormat, diag.BinaryNotExecutable, diag.BinaryMissing, diag.BinaryVersion, diag.FileMissing:
 		return true
 	}
 	return false

@@ -14,6 +14,7 @@ import (
 const (
 	CounterHostView     = "host-view"
 	CounterPinned       = "pinned"
+	CounterActiveBundle = "active-bundle"
 	CounterFromOperator = "from-operator"
 	CounterOtherFamily  = "other-family"
 	CounterProfileURL   = "profile-url"
@@ -55,7 +56,7 @@ func NetworkCounters(e *hop.Env, f *diag.Fact) []hop.Counter {
 		}
 		if f.Vantage == hop.Node && e.NodeCA != "" {
 			req.CAInline = e.NodeCA // replaces the bundle's path
-			counters = append(counters, hop.Counter{Name: "active-bundle", From: f.Vantage, Request: req})
+			counters = append(counters, hop.Counter{Name: CounterActiveBundle, From: f.Vantage, Request: req})
 		}
 	}
 	return counters

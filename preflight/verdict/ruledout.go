@@ -106,7 +106,10 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *hop.Case) diag.
 		if f != nil && f.DNS != nil && f.DNS.Source == "literal" { // a literal address needs no look-up
 			s.RuledOut = append(s.RuledOut, diag.AboutName)
 		}
-		s.Code, s.Network = reading.Code(f), networkNamespace(c, f)
+		s.Code, s.Network, s.Details = reading.Code(f), networkNamespace(c, f), detailsOf(c, f)
+		if f != nil && f.Request.Op == diag.OpSSH && slices.Contains(phasesOfLogin[:], f.Phase) {
+			s.RuledOut = append(s.RuledOut, diag.AboutPath) // the server accepted the connection
+		}
 	}
 	if reading.AsksForCert(c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)) {
 		s.RuledOut = append(s.RuledOut, diag.AboutListener)
@@ -122,6 +125,9 @@ func situation(hops []diag.HopResult, r root, out []excluded, c *hop.Case) diag.
 	}
 	return s
 }
+
+// phasesOfLogin are those of a login over a connection that the SSH server accepted.
+var phasesOfLogin = [...]string{"banner", "host_key", "auth", "exec"}
 
 // networkNamespace returns whose network namespace f is about: the operator's, the node's, or the agent's own if it has
 // one. A shortage is the agent's network's only if that is its scope.

@@ -27,6 +27,7 @@ const (
 	ClaimAgentMounts
 	ClaimMachine
 	ClaimAgentAlive
+	ClaimAgentSeen
 	ClaimTookUpgrade
 	ClaimKeptSilent
 	ClaimStreamRefused
@@ -97,9 +98,16 @@ var claims = [...]struct {
 	},
 	ClaimAgentAlive: {
 		"; the agent itself reports, so it is not down",
-		func(c *hop.Case, _ *diag.Fact) bool {
+		func(c *hop.Case, f *diag.Fact) bool {
 			agent := agentOf(c)
-			return !agent.Heard.Yes() || agent.Runs.No()
+			return !agent.Heard.Yes() || agent.Runs.No() || !heardSince(c, f)
+		},
+	},
+	ClaimAgentSeen: {
+		"; the platform had contact with its agent %s before it was asked, and whether it still has is not known",
+		func(c *hop.Case, f *diag.Fact) bool {
+			agent := agentOf(c)
+			return !agent.Heard.Yes() || agent.Runs.No() || heardSince(c, f)
 		},
 	},
 	ClaimTookUpgrade: {
@@ -142,6 +150,17 @@ var claims = [...]struct {
 				reading.GotNoAnswer(f) || (reading.Status(f) == 0 && !listenerAnswers(c))
 		},
 	},
+}
+
+// heardSince reports whether the agent had contact with the platform after f was asked: by its answer in this walk, or
+// by a contact that the platform's read model dates so.
+func heardSince(c *hop.Case, f *diag.Fact) bool {
+	if AnsweredSince(c, f) != "" {
+		return true
+	}
+	read := LastRead(c)
+	age, known := ContactAge(c)
+	return read != nil && known && read.OffsetMS-age.Milliseconds() >= f.OffsetMS
 }
 
 // comesAndGoes reports whether another run of the same request came further than f. Then an answer elsewhere does not

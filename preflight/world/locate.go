@@ -36,7 +36,9 @@ func LocateFault(c *hop.Case, f *diag.Fact, out *diag.Finding) bool {
 			ofOperator(c).First().ID)
 	case control == nil || !reading.Controls(f, control.First()):
 	case control.All(func(k *diag.Fact) bool { return reading.Further(k, f) && reading.Replied(k) }):
-		Claim(c, out, claimNodeWay)
+		if Claim(c, out, claimNodeWay) && out.Side == "" {
+			out.Side = diag.SideNodeWay
+		}
 	case control.All(func(k *diag.Fact) bool { return reading.FailsLike(k, f) }):
 		return !Claim(c, out, claimNotThisNode)
 	}

@@ -89,13 +89,13 @@ func denied(c *hop.Case, f *diag.Fact) *diag.Finding {
 	shared := len(d.PacketFilters) > 0 || d.Route != ""
 	heard := agentHeard(c, f)
 	if f.Vantage == hop.Node && heard == "" && (shared || (len(d.CgroupFilters) == 0 && d.Seccomp != "filter")) {
-		out := reading.Fail(diag.SigAgentConfined, f, "%s itself denies the connection to %s: %s; %s", networkOf(c, f),
-			askedOf(f), reading.Saw(f), deniers(d))
+		out := reading.Fail(diag.SigAgentConfined, f, "%s itself denies the connection to %s%s: %s; %s", networkOf(c, f),
+			askedOf(f), byRoute(d), reading.Saw(f), deniers(d))
 		out.Culprit, out.Direct = culpritConfined, true
 		return &out
 	}
-	out := reading.Undecided(f, "%s itself denies the connection to %s: %s; %s", reading.ProberOf(f), askedOf(f),
-		reading.Saw(f), deniers(d))
+	out := reading.Undecided(f, "%s itself denies the connection to %s%s: %s; %s", reading.ProberOf(f), askedOf(f),
+		byRoute(d), reading.Saw(f), deniers(d))
 	if f.Vantage != hop.Platform {
 		out.Signal = diag.SigOperatorMachine
 	}
@@ -151,6 +151,14 @@ func RanOut(c *hop.Case, f *diag.Fact) *diag.Finding {
 		out.Text += "; the platform still has contact with its agent"
 	}
 	return &out
+}
+
+// byRoute names the kind of route that denies the connection, in the clause that no page cuts off.
+func byRoute(d *diag.DenialFacts) string {
+	if d.Route == "" {
+		return ""
+	}
+	return " by a route (" + d.Route + ")"
 }
 
 // deniers describes which policies were found, and which were not read. It is not known which of several refused.

@@ -128,6 +128,10 @@ func Gets(f *diag.Fact) string {
 		return "a certificate that does not verify, and no answer"
 	case f.Failure == diag.TLSProtocol, f.Failure == diag.TLSNotTLS:
 		return "no TLS connection"
+	case f.Failure == diag.TCPRefused:
+		return "only a refusal"
+	case f.Failure == diag.TCPReset:
+		return "only a reset"
 	}
 	return "no answer"
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // binary reads the program Target; with Unit, the program that the unit in fact starts (a drop-in may have replaced
-// it). It runs nothing but Request.VersionCommand. Failures: binary_missing, binary_exec_format (it cannot be executed
-// here).
+// it). It runs nothing but Request.VersionCommand. Failures: binary_missing, binary_not_executable (its mode), and
+// binary_exec_format (it is no program for this machine).
 func (p *Prober) binary(ctx context.Context, req diag.Request, f *diag.Fact) {
 	b := &diag.BinaryFacts{Path: req.Target}
 	f.Binary = b
@@ -75,7 +75,7 @@ func lookProgram(ctx context.Context, f *diag.Fact, running string) bool {
 		f.Detail = measure.JoinDetail(f.Detail, "not digested: "+err.Error())
 	}
 	if st.Mode().Perm()&0o111 == 0 {
-		measure.Fail(f, "stat", diag.BinaryExecFormat, &os.PathError{Op: "exec", Path: b.Path, Err: syscall.EACCES})
+		measure.Fail(f, "stat", diag.BinaryNotExecutable, &os.PathError{Op: "exec", Path: b.Path, Err: syscall.EACCES})
 		return false
 	}
 	host, known := hostMachine()

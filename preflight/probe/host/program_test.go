@@ -273,7 +273,7 @@ func TestBinaryCannotRun(t *testing.T) {
 		{"all but a page", file("most", 0o755, string(whole[:len(whole)-4096])), diag.BinaryExecFormat, "cut off"},
 		{"no loader", file("unloadable", 0o755, string(unloadable)), diag.BinaryExecFormat, "loader is missing"},
 		{"a pipe", pipe(t, filepath.Join(dir, "pipe")), diag.BinaryExecFormat, "not a regular file"},
-		{"not executable", file("plain", 0o644, "#!/bin/sh\n"), diag.BinaryExecFormat, "permission denied"},
+		{"not executable", file("plain", 0o644, "#!/bin/sh\n"), diag.BinaryNotExecutable, "permission denied"},
 		{"no interpreter", file("lost", 0o755, "#!/no/such/shell\n"), diag.BinaryExecFormat, "interpreter"},
 		{"relative", "sh", diag.Unsupported, ""},
 	} {
