@@ -10,7 +10,7 @@ import (
 )
 
 // TestWarningTakesTheBlame: a warning of something on which a later failure rests is the fault, and the failure its
-// symptom; whoever repairs it walks both. A failure of another kind keeps its own blame, and without a failure the
+// symptom; its verification walks both. A failure of another kind keeps its own blame, and without a failure the
 // warning stays one.
 func TestWarningTakesTheBlame(t *testing.T) {
 	noExec := func(f *diag.Fact) { f.Failure, f.Phase, f.Errno = diag.BinaryExecFormat, "stat", "EACCES" }

@@ -12,7 +12,7 @@ import (
 // partOf lists the files of preflight/hops that are a part of another one's hop.
 var partOf = map[string]string{
 	"gpu_node.go": "gpu.go", "recovery_record.go": "recovery_status.go", "recovery_wait.go": "recovery_status.go",
-	"restarts.go": "readiness.go",
+	"recovery_listeners.go": "recovery_status.go", "restarts.go": "readiness.go",
 }
 
 // TestAHopKnowsNoOther: a hop is read, changed and removed without opening another one. What two of them know about a
