@@ -12,7 +12,7 @@ import (
 // ErrsRepeatedly describes a server's error to the operator that is measured and not only met once: the same request
 // got one each time, or requests of several steps to the same endpoint did. "" for any other fact.
 func ErrsRepeatedly(c *hop.Case, f *diag.Fact) string {
-	if f.Vantage != hop.Operator || reading.Status(f) < 500 || reading.NoCode503(f) {
+	if f.Vantage != hop.Operator || !erred(f) || reading.NoCode503(f) {
 		return "" // any server on the path, or a limit, may answer 503 without a code
 	}
 	step, _, _ := hop.SplitID(f.ID)
@@ -35,7 +35,7 @@ func ErrsRepeatedly(c *hop.Case, f *diag.Fact) string {
 	return fmt.Sprintf("as %d requests of this walk there do", steps)
 }
 
-func erred(f *diag.Fact) bool { return reading.Status(f) >= 500 }
+func erred(f *diag.Fact) bool { return reading.Status(f) >= 500 && f.Failure != diag.Cancelled }
 
 // answeredLater: an answer wins over silence. Where others waited longer for an error, this request got none because
 // it did not wait for it.
