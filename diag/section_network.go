@@ -214,16 +214,19 @@ type CertInfo struct {
 
 // TLSFacts is one handshake. Chain is recorded even if the verification failed.
 type TLSFacts struct {
-	Version       string     `json:"version,omitempty"` // e.g. "TLS 1.3"
-	ServerName    string     `json:"server_name,omitempty"`
-	Chain         []CertInfo `json:"chain,omitempty"`
-	Verified      bool       `json:"verified"`
-	TrustSource   string     `json:"trust_source,omitempty"` // path of the bundle, "system" or "inline"
-	TrustRoots    []CertInfo `json:"trust_roots,omitempty"`  // the certificates in that bundle, at most 16
-	CertRequested *bool      `json:"cert_requested,omitempty"`
-	AcceptableCAs []string   `json:"acceptable_cas,omitempty"` // subject names; empty if the server lists none
-	CertSent      string     `json:"cert_sent,omitempty"`      // serial of the client certificate that was in fact sent
-	DurationMS    Millis     `json:"duration_ms,omitempty"`
+	Version     string     `json:"version,omitempty"` // e.g. "TLS 1.3"
+	ServerName  string     `json:"server_name,omitempty"`
+	Chain       []CertInfo `json:"chain,omitempty"`
+	Verified    bool       `json:"verified"`
+	TrustSource string     `json:"trust_source,omitempty"` // path of the bundle, "system" or "inline"
+	TrustRoots  []CertInfo `json:"trust_roots,omitempty"`  // the certificates in that bundle, at most 16
+	// TrustUnread is how many certificates of that bundle cannot be read, so that nobody trusts them: a line that begins
+	// one does not stand by itself, as after a byte order mark, or what follows is not PEM.
+	TrustUnread   int      `json:"trust_unread,omitempty"`
+	CertRequested *bool    `json:"cert_requested,omitempty"`
+	AcceptableCAs []string `json:"acceptable_cas,omitempty"` // subject names; empty if the server lists none
+	CertSent      string   `json:"cert_sent,omitempty"`      // serial of the client certificate that was in fact sent
+	DurationMS    Millis   `json:"duration_ms,omitempty"`
 
 	// Misdated is the certificate whose dates failed the verification: the server's own, a CA between it and the root, or
 	// the root in the bundle. Absent for any other failure.
@@ -241,6 +244,9 @@ func (t *TLSFacts) Words() []Line {
 	for _, c := range t.Chain {
 		lines = append(lines, line("  cert", c.Subject, pair("issued by ", c.Issuer), pair("serial ", c.Serial),
 			c.until()))
+	}
+	if t.TrustUnread > 0 {
+		lines = append(lines, line("  trust", fmt.Sprintf("%d certificates of the bundle cannot be read", t.TrustUnread)))
 	}
 	if c := t.Misdated; c != nil {
 		lines = append(lines, line("  dates of", c.Subject, pair("serial ", c.Serial),

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,31 @@ func TestLeafOfOneNode(t *testing.T) {
 		}
 		if reenroll := strings.Contains(strings.Join(v.Recovery, " "), "node reenroll"); reenroll == (tc.owner == network) {
 			t.Errorf("%s: re-enroll: %t", name, reenroll)
+		}
+	}
+}
+
+// TestUnreadRootsAreSaid: a certificate of the bundle that nobody can read is in the finding of a server that the node
+// does not trust, and a warning where the node trusts it by another one.
+func TestUnreadRootsAreSaid(t *testing.T) {
+	unread := func(f *diag.Fact) {
+		f.TLS = cmp.Or(f.TLS, &diag.TLSFacts{CertRequested: new(true), Verified: true})
+		f.TLS.TrustUnread, f.Request.CABundle = 1, "/etc/gpuaas/ca-bundle.crt"
+	}
+	for name, tc := range map[string]struct {
+		reach  func(*diag.Fact)
+		status diag.Status
+	}{
+		"trusted by another": {unread, diag.StatusWarn},
+		"not trusted": {func(f *diag.Fact) {
+			failWith(diag.TLSUnknownCA, "tls")(f)
+			unread(f)
+		}, diag.StatusFail},
+	} {
+		r := walkWith(t, answers{reachFact: tc.reach})
+		h := hopOf(r, diag.HopNodeRuntimeAPI)
+		if h.Status != tc.status || !strings.Contains(h.Text, "of whose certificates 1 cannot be read") {
+			t.Errorf("%s: %s %s%s", name, h.Status, h.Text, h.Because)
 		}
 	}
 }

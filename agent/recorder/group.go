@@ -15,13 +15,17 @@ const (
 	// maxGroups bounds the number of decisions that are counted at a time. A node has four loops, and each fails in
 	// few ways.
 	maxGroups = 16
+	// aboutResult is RecordEntry.About of a result that the platform did not take.
+	aboutResult = "task_result"
 )
 
 // key identifies repetitions of a decision. For a retry it holds the failure and the decision: attempt, delay,
-// ceiling, correlation id, task and error text differ between repetitions, and the last ones are kept. For any
-// other entry, an act, it holds everything but the time.
+// ceiling, correlation id and error text differ between repetitions, and the last ones are kept. So does the task,
+// unless the decision is about the task's result: which results were lost is asked by task. For any other entry, an
+// act, it holds everything but the time.
 type key struct {
 	boot, about, decision, code string
+	task                        string // whose result was not taken
 	reason                      diag.RecordReason
 	failure                     diag.Failure
 	status                      int
@@ -31,6 +35,9 @@ type key struct {
 func keyOf(e *diag.RecordEntry) key {
 	k := key{boot: e.BootID, about: e.About, decision: e.Decision, code: e.Code, reason: e.Reason, failure: e.Failure,
 		status: e.Status}
+	if e.About == aboutResult {
+		k.task = e.TaskID
+	}
 	if e.Attempt == 0 {
 		facts, _ := json.Marshal(e.Facts) // a map of strings cannot fail
 		k.act = e.CorrelationID + "\x00" + e.TaskID + "\x00" + e.Detail + "\x00" + e.Agent + "\x00" + string(facts)

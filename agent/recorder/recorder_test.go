@@ -100,3 +100,26 @@ func TestAFailureAfterAContactIsAnother(t *testing.T) {
 		t.Errorf("two outages were made, %d are reported: %v", outages, told)
 	}
 }
+
+// TestEachLostResultIsNamed: two results that the platform does not take are two entries, each with its task, and the
+// retries of each are counted.
+func TestEachLostResultIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	r := recorder.Open(recorder.Config{Dir: dir, Boot: "b-1", NodeID: "n", Agent: "v"})
+	for range 3 {
+		for _, task := range []string{"task-1", "task-2"} {
+			if err := r.Write(diag.RecordEntry{Reason: diag.RecTaskResultPostFailed, About: "task_result", Decision: "retry",
+				Attempt: 1, CeilingMS: 500, TaskID: task, Status: 503}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.Close()
+	counted := map[string]int64{}
+	for _, e := range read(t, dir).Entries {
+		counted[e.TaskID] = max(counted[e.TaskID], e.Count)
+	}
+	if counted["task-1"] != 3 || counted["task-2"] != 3 {
+		t.Errorf("the record has %v", counted)
+	}
+}

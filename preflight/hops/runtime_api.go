@@ -55,6 +55,9 @@ func nodeRuntimeAPI() hop.Hop {
 var runtimeAPIRows = rows{
 	{when: func(j judged) bool { return listenerWorks(j) && apiBlocked(j) != nil },
 		then: func(j judged) diag.Finding { return *apiBlocked(j) }},
+	{when: func(j judged) bool { return listenerWorks(j) && reading.UnreadRoots(j.f) != "" },
+		then: warns("", "the node trusts %s by its CA bundle %s%s", where, bundle,
+			func(j judged) string { return reading.UnreadRoots(j.f) })},
 	{when: func(j judged) bool { return j.f.Passed() }},
 	{when: func(j judged) bool { return world.BlockedByNamespace(j.c, j.f) != nil },
 		then: func(j judged) diag.Finding { return *world.BlockedByNamespace(j.c, j.f) }},
@@ -90,6 +93,8 @@ var runtimeAPIRows = rows{
 	{then: fails(diag.SigAPIUnreachable, "the node gets %s from %s: %s", gets, where, saw),
 		also: locateAPI},
 }
+
+func bundle(j judged) string { return j.f.Request.CABundle }
 
 func listenerWorks(j judged) bool { return j.f.Passed() || world.ListenerReplied(j.c, j.f) }
 

@@ -171,7 +171,15 @@ func Distrust(f *diag.Fact) string {
 	if InPhase(f, "trust") {
 		return fmt.Sprintf("the node cannot use its bundle %s to check %s", f.Request.CABundle, Where(f))
 	}
-	return fmt.Sprintf("the node does not trust %s with its bundle %s", Where(f), f.Request.CABundle)
+	return fmt.Sprintf("the node does not trust %s with its bundle %s%s", Where(f), f.Request.CABundle, UnreadRoots(f))
+}
+
+// UnreadRoots describes certificates of a bundle that cannot be read; "" if all can.
+func UnreadRoots(f *diag.Fact) string {
+	if f.TLS == nil || f.TLS.TrustUnread == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", of whose certificates %d cannot be read, as after a byte order mark", f.TLS.TrustUnread)
 }
 
 // NoURL is the text for a target that the agent's environment should name.

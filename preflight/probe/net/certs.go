@@ -1,6 +1,7 @@
 package net
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -18,6 +19,7 @@ type trust struct {
 	source string
 	roots  *x509.CertPool // nil: the host's own
 	certs  []*x509.Certificate
+	unread int // certificates that begin in the text and are not among certs
 }
 
 // readTrust reads the roots that the request names: inline PEM, a bundle's path, else the host's own roots.
@@ -40,6 +42,7 @@ func readTrust(req diag.Request) (trust, error) {
 	if t.certs, err = measure.ParseCerts(text); err != nil {
 		return t, fmt.Errorf("the CA bundle %s: %w", t.source, err)
 	}
+	t.unread = max(0, bytes.Count(text, []byte("-----BEGIN CERTIFICATE-----"))-len(t.certs))
 	t.roots = x509.NewCertPool()
 	for _, c := range t.certs {
 		t.roots.AddCert(c)

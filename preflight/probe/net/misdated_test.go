@@ -48,3 +48,25 @@ func TestMisdatedCertificateIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadRootsAreCounted: a certificate of a bundle that a parser passes over in silence is in the fact.
+func TestUnreadRootsAreCounted(t *testing.T) {
+	kit.NoLeaks(t)
+	first, other := kit.NewAuthority(t, "first"), kit.NewAuthority(t, "other")
+	s := kit.Site(t, first.Leaf(t, kit.Leaf{}), kit.Page(200, kit.JSONType, "{}"))
+	for name, tc := range map[string]struct {
+		bundle string
+		word   diag.Failure
+		unread int
+	}{
+		"two":                                {first.PEM + other.PEM, diag.OK, 0},
+		"a byte order mark before the first": {"\ufeff" + first.PEM + other.PEM, diag.TLSUnknownCA, 1},
+		"and before the other one":           {first.PEM + " " + other.PEM, diag.OK, 1},
+		"comments between":                   {"# first\n" + first.PEM + "\n# other\n" + other.PEM, diag.OK, 0},
+	} {
+		f := run(t, diag.Request{Op: diag.OpTLS, Target: s.URL, CAInline: tc.bundle})
+		if f.Failure != tc.word || f.TLS == nil || f.TLS.TrustUnread != tc.unread {
+			t.Errorf("%s: %q, %+v: %s", name, f.Failure, f.TLS, f.Detail)
+		}
+	}
+}

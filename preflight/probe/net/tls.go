@@ -35,6 +35,7 @@ func (c *exchange) secure(ctx context.Context) bool {
 	c.f.TLS = facts
 	trust, err := readTrust(c.req)
 	facts.TrustSource, facts.TrustRoots = trust.source, measure.CertInfos(trust.certs, measure.MaxRoots)
+	facts.TrustUnread = trust.unread
 	if err != nil {
 		c.failed(phaseTrust, measure.FileWord(err), err)
 		return false
