@@ -44,7 +44,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopNodeOpsAccess, Title: "operator logs in to the node", Layer: LayerManagement,
 		About:   "A pass means: TCP, banner, host key, login and an exec channel worked, and `gpuaas-agent probe` answers on it. A failure here is not evidence about the agent; the heartbeat is. What this operator lacks (a key, a known host key, a route, a jump host) is `inconclusive`, and for the operator to repair.",
-		Signals: []Signal{SigOpsSSHFailed, SigOpsAccessUnhealthy, SigOperatorKeyMissing, SigOperatorHostKeyUnknown, SigOperatorPathBroken, SigOperatorHelperMissing},
+		Signals: []Signal{SigOpsSSHFailed, SigOpsAccessUnhealthy, SigOperatorKeyMissing, SigOperatorHostKeyUnknown, SigOperatorPathBroken, SigOperatorHelperMissing, SigNetworkUnstable},
 	},
 	{
 		ID: HopNodeReadiness, Title: "node is ready: disk, agent, clock", Layer: LayerManagement,
@@ -64,12 +64,12 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopNodeTaskRoundtrip, Title: "node claims and answers a task", Layer: LayerManagement,
 		About:   "A pass means: a typed no-op was enqueued, claimed by the agent, and its result came back.",
-		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigTaskBacklogStale, SigControlPlaneUnreachable},
+		Signals: []Signal{SigTaskClaimFailed, SigResultPostFailed, SigTaskBacklogStale, SigControlPlaneUnreachable, SigNetworkUnstable},
 	},
 	{
 		ID: HopTerminalTokenMint, Title: "terminal token is minted", Layer: LayerEdge, Allocation: true, Tenants: "terminal",
 		About:   "A pass means: the API gave a terminal token and a session id for the allocation.",
-		Signals: []Signal{SigTokenMintFailed, SigControlPlaneUnreachable},
+		Signals: []Signal{SigTokenMintFailed, SigControlPlaneUnreachable, SigNetworkUnstable},
 	},
 	{
 		ID: HopTerminalPublicRoute, Title: "public terminal route answers", Layer: LayerEdge, Tenants: "terminal",
@@ -94,7 +94,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopGatewayNodeStream, Title: "gateway sees the node's stream", Layer: LayerEdge, Allocation: true, EndsSession: true,
 		About:   "A pass means: the gateway saw the node's WebSocket for the very session that this walk opened. A successful task does not prove that. A stream that came and was cut on the node's side fails here; the agent's process is then checked again.",
-		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigNodeStreamTimeout, SigStreamCut, SigControlPlaneUnreachable},
+		Signals: []Signal{SigOpenWithoutStream, SigNodeStreamMTLS, SigNodeStreamTimeout, SigStreamCut, SigControlPlaneUnreachable, SigNetworkUnstable},
 	},
 	{
 		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
