@@ -413,6 +413,7 @@ var signalRows = [...]SignalRow{
 			{Text: "until the DNS zone has the name, put the profile's private names into the node's hosts file", Commands: []string{"gpuaasctl node endpoints apply {target}"}, About: []Aspect{AboutName}, Except: []string{"node"}},
 			{Text: "try the connection from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null --cacert {ca_bundle} --cert {cert} --key {key} {api_url}"}, About: []Aspect{AboutPath}},
 			{Text: "try the request from the node", Commands: []string{"{exec} curl -sS -m 5 -o /dev/null --cacert {ca_bundle} --cert {cert} --key {key} {api_url}"}, Side: SidePlatform},
+			{Text: "find what ends the node's connections to [{api_addr}|its API]: the server, or a firewall or an inspecting proxy on the path; walk to another node of that network, and compare", Only: []string{"tls_closed", "tcp_reset", "http_closed"}},
 			{Text: "repair the route, VPN or firewall between the node and [{api_addr}|its API]", About: []Aspect{AboutPath}},
 			{Text: "find out in the log of the server[ at {api_addr}] which of its rules refuses this node's requests (a request filter, a limit, an address list, a revocation list), and correct that rule", Side: SideEdge},
 			{Text: "restore what is behind the listener: the node API, or the edge in front of it", Side: SidePlatform},
@@ -432,7 +433,7 @@ var signalRows = [...]SignalRow{
 		Dashboard: AgentAPIUnreachable,
 		Failures:  []Failure{TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400},
 		Recovery: []Step{
-			{Text: "find what removed the agent's folder; do not restart the agent before its files are back, since a running one works by what it has read", Side: SideNode},
+			{Text: "find what removed the agent's folder, and put its files back before any restart of the agent: one that runs may still work by what it has read", Side: SideNode},
 			{Text: "find the setting of the agent's unit, or the mount that only it sees, that hides or replaces its CA bundle (InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own file is valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
 			{Text: "find what ends this node's TLS on its path (a proxy, a redirect in its packet filter, a changed route), and take it out; do not put its CA into the node's bundle, and do not re-enroll the node over it", Side: SideNetwork},
 			{Text: "renew the certificate that [{api_addr}|the node API] presents, or the expired one of its chain; the node is not at fault, so do not re-enroll it", Only: []string{"tls_expired"}},
@@ -455,7 +456,8 @@ var signalRows = [...]SignalRow{
 		},
 		Failures: []Failure{Unstable, DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch, TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, WSUpgradeRejected, WSSubprotocol, WSClosed, WSSilent, Timeout},
 		Recovery: []Step{
-			{Text: "see whether the node's own interfaces drop packets, and how many segments it retransmits", Commands: []string{"{exec} ip -s link", "{exec} nstat -az TcpRetransSegs UdpInErrors"}},
+			{Text: "see whether the node's own interfaces drop packets, and how many segments it retransmits", Commands: []string{"{exec} ip -s link", "{exec} nstat -az TcpRetransSegs UdpInErrors"}, Except: []string{"operator"}},
+			{Text: "see whether this machine's own interfaces drop packets, and walk from another network", Commands: []string{"ip -s link"}, Side: SideOperator},
 			{Text: "check the path in between: links, overload, a packet filter's limits, one of several servers or routes that does not answer"},
 			{Text: "walk again once that is repaired: the same loss may be why other requests of this walk got no answer"},
 		},
@@ -486,7 +488,7 @@ var signalRows = [...]SignalRow{
 		Dashboard: AgentAuthFailed,
 		Failures:  []Failure{MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, NotPermitted},
 		Recovery: []Step{
-			{Text: "find what removed the agent's folder; do not restart the agent before its files are back, since a running one works by what it has read", Side: SideNode},
+			{Text: "find what removed the agent's folder, and put its files back before any restart of the agent: one that runs may still work by what it has read", Side: SideNode},
 			{Text: "make the edge that ends the node's TLS pass the client certificate on as the platform expects it (nginx: proxy_set_header with $ssl_client_escaped_cert; caddy: request_header); the node's certificate is not at fault", Side: SideEdge},
 			{Text: "if the answer has nothing of the platform, find out in the log of the server that sent it why it refused: fix its own rule (a request filter, an address list) there; for a rejected certificate, take the next steps", Only: []string{"control_plane"}},
 			{Text: "find the setting of the agent's unit, or the mount that only it sees, that keeps its credential from it (User=, InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
@@ -688,6 +690,7 @@ var signalRows = [...]SignalRow{
 		},
 		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch, TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, Timeout, Cancelled, Unstable, NotPermitted, Unknown, WSUpgradeRejected, WSSubprotocol, WSClosed, WSSilent},
 		Recovery: []Step{
+			{Text: "find what ends the node's connections to that listener: the server, or a firewall or an inspecting proxy on the path; walk to another node of that network, and compare", Only: []string{"tls_closed", "tcp_reset", "http_closed"}},
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "TLS stalls over a connection that was accepted: see whether large packets get through, with the don't-fragment bit; if only small ones do, repair the MTU of the path or let ICMP \"packet too big\" through", Commands: []string{"{exec} ping -c 3 -M do -s 1472 {address}"}, Only: []string{"timeout_in_tls"}},
 			{Text: "see which route the node takes to [{terminal_addr}|the terminal listener]: an unreachable, prohibit or blackhole route, or none, is the cause", Commands: []string{"{exec} ip route get {address}"}, Only: []string{"tcp_no_route", "tcp_net_unreachable"}},

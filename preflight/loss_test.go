@@ -119,8 +119,8 @@ func TestLossProvesNothingElse(t *testing.T) {
 }
 
 // TestLossIsNamed walks a healthy platform over networks that lose from 1 to 60 % of the packets of both sides, or of
-// the node alone. Where two requests of a side show the loss, the report has it, and no missing answer from there is
-// laid at a component's door.
+// the node alone. Where two requests of a side show the loss, the report has it, and no component is blamed for a
+// missing answer from there.
 func TestLossIsNamed(t *testing.T) {
 	walks := howOften(t, "GPUAASCTL_NAMED_WALKS", 30, 4)
 	for _, loss := range []float64{0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6} {
@@ -181,8 +181,8 @@ func saysUnstable(r *diag.Report, vantage string) bool {
 	return false
 }
 
-// unlucky returns the findings that lay a connection that was not made, or segments that were lost, at a component's
-// door.
+// unlucky returns the findings that blame a component for a connection that was not made, or for segments that were
+// lost.
 func unlucky(r *diag.Report, vantage string) (all []diag.Finding) {
 	facts := map[string]*diag.Fact{}
 	for i := range r.Facts {

@@ -192,7 +192,7 @@ func streamsCertRefused(j judged) bool {
 // streamUnanswered reports whether no gateway answered.
 func streamUnanswered(j judged) bool {
 	switch j.f.Failure {
-	case diag.HTTPTimeout, diag.HTTPNotHTTP, diag.HTTPClosed, diag.TLSALPN:
+	case diag.HTTPTimeout, diag.HTTPNotHTTP, diag.HTTPClosed, diag.TCPReset, diag.TLSALPN:
 		return true
 	}
 	return reading.InPhase(j.f, "dns", "tcp", "tls") || world.Misdirected(j.c, j.f) || j.status() >= 500

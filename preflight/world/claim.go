@@ -19,7 +19,7 @@ const (
 	ClaimOperatorWay
 	ClaimPlatformLives
 	claimNodeWay
-	claimEndedForNode
+	claimendedForNode
 	claimNotThisNode
 	claimOnlyLookup
 	claimOnlyAgentSees
@@ -72,11 +72,11 @@ var claims = [...]struct {
 			return comesAndGoes(c, f) || answeredSomewhere(c, hop.Node, reading.Target(f), f.Phase)
 		},
 	},
-	claimEndedForNode: {
+	claimendedForNode: {
 		"; it ends so with and without the node's certificate, and the operator's connection is answered there: something " +
 			"between the node and that listener ends the node's",
 		func(c *hop.Case, f *diag.Fact) bool {
-			return f.Vantage != hop.Node || !reading.EndedUnshown(f) || !EndedForNode(c)
+			return f.Vantage != hop.Node || !reading.EndedUnshown(f) || !endedForNode(c)
 		},
 	},
 	claimNotThisNode: {

@@ -33,7 +33,7 @@ var doubts = [...]doubt{
 	{"answer with a gap", ForFinding | ForSilence, answerWithGap, ofGap, true},
 	{"answer that stopped", ForFinding | ForSilence, answerStopped, add, true},
 
-	// What takes the ground from a proof or an observation alone.
+	// What forbids only a proof or an observation.
 	{"passed at another time", ForObservation, passedOnce, nil, false},
 	{"name servers take turns", ForPair, turns, nil, false},
 	{"ended without a certificate", ForPair, noHabit, nil, false},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
 // The steps that the facts of the cases below are of.
@@ -116,6 +117,7 @@ func TestDoubts(t *testing.T) {
 		})
 	}
 	type facts []diag.Fact
+	culprits := map[string]string{"agent behind loss": reading.LossOf(hop.Node)} // of findings by another vantage
 	cases := map[string]struct{ in, out facts }{
 		"own machine": {
 			facts{asked(reach, failed(diag.HostExhausted, "tcp"))},
@@ -159,8 +161,10 @@ func TestDoubts(t *testing.T) {
 				asked(reach+"~2", failed(diag.TCPTimeout, "tcp"))},
 			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(reach+"~1", failed(diag.TCPTimeout, "tcp"))}},
 		"agent behind loss": {
-			facts{asked(late, failed(diag.HTTPTimeout, "poll")), asked(reach, again), asked(stream, again)},
-			facts{asked(late, failed(diag.HTTPTimeout, "poll")), asked(reach, nil), asked(stream, again)}},
+			facts{asked(late, failed(diag.HTTPTimeout, "poll")), asked(reach, nil), asked(reach+"~1", again),
+				asked(stream, nil), asked(stream+"~1", again)},
+			facts{asked(late, failed(diag.HTTPTimeout, "poll")), asked(reach, nil), asked(stream, nil),
+				asked(stream+"~1", again)}},
 		"only new connections": {
 			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(late, fields("task.status", "completed"))},
 			facts{asked(reach, failed(diag.TCPTimeout, "tcp")), asked(late, fields("task.status", "queued"))}},
@@ -218,6 +222,9 @@ func TestDoubts(t *testing.T) {
 				row.then(d, words)
 				if d.out.Status == diag.StatusFail && d.out.Text == "it fails" {
 					t.Errorf("%s changes nothing of the finding", row.name)
+				}
+				if want := culprits[row.name]; want != "" && (d.out.Culprit != want || d.out.Side != "") {
+					t.Errorf("%s: culprit %q, side %q", row.name, d.out.Culprit, d.out.Side)
 				}
 			}
 		}

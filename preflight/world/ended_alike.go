@@ -22,8 +22,8 @@ func ofOperator(c *hop.Case) *hop.RequestRuns {
 	return hop.RequestOf(c, hop.FactID(diag.HopNodeRecoveryStatus, hop.StepTaskWait), reading.CounterFromOperator)
 }
 
-// EndedForNode reports whether only the node's connections are ended so, and the operator's are answered.
-func EndedForNode(c *hop.Case) bool {
+// endedForNode reports whether only the node's connections are ended so, and the operator's are answered.
+func endedForNode(c *hop.Case) bool {
 	operator := ofOperator(c)
 	return endedAlike(c) && operator != nil &&
 		operator.All(func(k *diag.Fact) bool { return reading.Replied(k) && !reading.HungUp(k) })

@@ -203,9 +203,19 @@ func AddFolderGone(c *hop.Case, out *diag.Finding) {
 	out.Side, out.Culprit = diag.SideNode, culpritAgentFolder
 	out.Text += fmt.Sprintf("; neither %s nor %s is on the node, and its agent is gpuaas-agent, which needs both to start",
 		id.Request.Cert, reach.Request.CABundle)
-	if ContactFresh(c) {
+	if heardSinceStart(c) {
 		out.Text += "; it still reports, by what it has read before"
 	}
+}
+
+// heardSinceStart reports whether the platform heard from the agent's present process.
+func heardSinceStart(c *hop.Case) bool {
+	unit := c.Fact(diag.HopNodeReadiness, hop.StepProcess)
+	if AgentAnswered(c) != "" || unit == nil || unit.Unit == nil || unit.Unit.UptimeS == nil {
+		return AgentAnswered(c) != ""
+	}
+	age, known := ContactAge(c)
+	return known && ContactFresh(c) && age < time.Duration(*unit.Unit.UptimeS)*time.Second
 }
 
 // missingFile reports whether f lacked a file that a login does not see either.

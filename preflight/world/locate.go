@@ -30,7 +30,7 @@ func LocateFault(c *hop.Case, f *diag.Fact, out *diag.Finding) bool {
 	}
 	control := hop.RequestOf(c, f.ID, reading.CounterFromOperator)
 	switch {
-	case Claim(c, out, claimEndedForNode):
+	case Claim(c, out, claimendedForNode):
 		out.Side = ""
 		out.Evidence = append(out.Evidence, hop.FactID(diag.HopNodeRecoveryStatus, hop.StepTaskWait),
 			ofOperator(c).First().ID)

@@ -62,13 +62,10 @@ func agentBehindLoss(d *doubted) string {
 }
 
 func ofNodesNetwork(d *doubted, words string) {
-	evidence := d.out.Evidence
+	ofNetworkOf(d, words, hop.Node)
 	if t := trafficOf(d.c, hop.Node); t.first != nil {
-		d.fact = t.first
-		evidence = append([]string{t.first.ID}, evidence...)
+		d.out.Evidence = append([]string{t.first.ID}, d.out.Evidence...)
 	}
-	ofNetwork(d, words)
-	d.out.Evidence = evidence
 }
 
 // LossWarnings warns of packets that were lost although the requests were answered, at the first hop that saw it from

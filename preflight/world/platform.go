@@ -101,7 +101,7 @@ func ListenerReplied(c *hop.Case, f *diag.Fact) bool {
 		return true // a plain listener, and no path to request
 	}
 	return !f.Throttled() && (reading.InPhase(f, "mtls") || (s > 0 && s < 500) || PageAlone(c, f) ||
-		(reading.EndedUnshown(f) && !EndedForNode(c)))
+		(reading.EndedUnshown(f) && !endedForNode(c)))
 }
 
 // PageAlone reports whether f is a health page that fails at an API that takes this node's task wait.
@@ -130,7 +130,7 @@ func Gets(f *diag.Fact) string {
 		return "no TLS connection"
 	case f.Failure == diag.TCPRefused:
 		return "only a refusal"
-	case f.Failure == diag.TCPReset:
+	case f.Failure == diag.TCPReset, f.Errno == "ECONNRESET":
 		return "only a reset"
 	}
 	return "no answer"

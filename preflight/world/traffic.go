@@ -55,7 +55,7 @@ func (t *traffic) count(c *hop.Case) {
 	}
 }
 
-// add counts an answered request if segments of it were sent again.
+// add counts a request, or a login, if segments of it were sent again.
 func (t *traffic) add(f *diag.Fact) {
 	if !reading.Resent(f) {
 		return
@@ -66,8 +66,8 @@ func (t *traffic) add(f *diag.Fact) {
 	}
 }
 
-// loses reports whether the counts show a network that loses packets: one request may be unlucky on any.
-func (t *traffic) loses() bool { return t.lossy > 1 || t.stalled }
+// loses reports whether the counts show a network that loses packets: one packet may be unlucky on any.
+func (t *traffic) loses() bool { return t.lossy > 1 || t.again > 2 || t.stalled }
 
 // words describes the counts.
 func (t *traffic) words() string {

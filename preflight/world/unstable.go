@@ -72,7 +72,7 @@ func onlyNew(d *doubted) string {
 		return ""
 	}
 	if f.Failure == diag.TCPNoRoute || f.Failure == diag.TCPNetUnreachable {
-		return "; but " + heard + ": new connections have no route, or this began after that"
+		return "; but " + heard + ": new ones find no route, or a packet filter answers so; or this began after that"
 	}
 	return "; but " + heard + ", over a connection that it had: " + connectionLimit + ", or this began after that"
 }
@@ -90,17 +90,20 @@ func ofNewConnections(d *doubted, words string) {
 	d.out.Reason = diag.ReasonNone
 }
 
-func ofNetwork(d *doubted, words string) {
+func ofNetwork(d *doubted, words string) { ofNetworkOf(d, words, d.fact.Vantage) }
+
+// ofNetworkOf makes a finding that the network of a vantage is the cause.
+func ofNetworkOf(d *doubted, words, vantage string) {
 	was := *d.out
 	*d.out = diag.Finding{
 		Status: was.Status, Signal: diag.SigNetworkUnstable, Failure: diag.Unstable, Evidence: was.Evidence, Text: words,
 		Reason:  cmp.Or(was.Reason, diag.ReasonFor(was.Signal, was.Failure)),
-		Culprit: reading.LossOf(d.fact.Vantage),
+		Culprit: reading.LossOf(vantage),
 	}
-	if d.fact.Vantage == hop.Operator {
+	if vantage == hop.Operator {
 		d.out.Side = diag.SideOperator
 	}
-	if d.fact.Vantage == hop.Operator || agentCame(d) != "" { // whether the node reaches the platform is not in question
+	if vantage == hop.Operator || agentCame(d) != "" { // whether the node reaches the platform is not in question
 		d.out.Reason = diag.ReasonNone
 	}
 }
