@@ -19,7 +19,7 @@ type GPUFacts struct {
 	// the file was written in an earlier boot, so it shows nothing about the present
 	EarlierBoot bool `json:"earlier_boot,omitempty"`
 
-	Probe    string `json:"probe,omitempty"` // sampling | unknown | stuck | ended | missing | garbled
+	Probe    string `json:"probe,omitempty"` // sampling | unknown | stuck | ended | missing | unstartable | garbled
 	ProbeAt  Time   `json:"probe_at,omitzero"`
 	ProbeWhy string `json:"probe_why,omitempty"`
 

@@ -220,12 +220,29 @@ func TestBadProbes(t *testing.T) {
 			wait.For(t, "a second start", func() bool { return n.started() >= 2 })
 		})
 	}
-	t.Run("missing", func(t *testing.T) {
-		n := newNode(t, "", "")
-		n.Probe += "-none"
-		n.run()
-		n.await("missing", inState(report.Missing))
-	})
+	for name, tc := range map[string]struct {
+		spoil func(*node) error
+		state report.ProbeState
+		why   string
+	}{
+		"missing": {func(n *node) error { n.Probe += "-none"; return nil }, report.Missing, "no such file"},
+		"there, and nobody may run it": {func(n *node) error { return os.Chmod(n.Probe, 0) }, report.Unstartable,
+			"permission denied"},
+		"there without its interpreter": {func(n *node) error {
+			return os.WriteFile(n.Probe, []byte("#!/none/sh\n"), 0o700)
+		}, report.Unstartable, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t, "", "")
+			if err := tc.spoil(n); err != nil {
+				t.Fatal(err)
+			}
+			n.run()
+			if e := n.await(name, inState(tc.state)); !strings.Contains(e.Probe.Why, tc.why) {
+				t.Errorf("%+v", e.Probe)
+			}
+		})
+	}
 }
 
 // TestOneStuckProbe: no second probe is started next to one that cannot be killed; one is started when that has

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -51,7 +52,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	stdin, err := cmd.StdinPipe() // closed when this process exits, which ends the probe
 	if err != nil {
-		s.emitProbe(report.Probe{State: report.Missing, Why: err.Error()}, nil)
+		s.emitProbe(report.Probe{State: notStarted(s.Probe), Why: short(err.Error())}, nil)
 		return false
 	}
 	defer stdin.Close()
@@ -60,7 +61,7 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 		err = cmd.Start()
 	}
 	if err != nil {
-		s.emitProbe(report.Probe{State: report.Missing, Why: err.Error()}, nil)
+		s.emitProbe(report.Probe{State: notStarted(s.Probe), Why: short(err.Error())}, nil)
 		return false
 	}
 	pid := cmd.Process.Pid
@@ -93,6 +94,14 @@ func (s *supervisor) run(ctx context.Context) (sampled bool) {
 		}
 	}
 	return sampled
+}
+
+// notStarted returns the state of a probe that could not be started: missing only if nothing has its name.
+func notStarted(program string) report.ProbeState {
+	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
+		return report.Missing
+	}
+	return report.Unstartable
 }
 
 func ending(err error) string {

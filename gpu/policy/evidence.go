@@ -172,8 +172,11 @@ func (f *facts) device(d *report.Device) {
 
 func probeWords(p *report.Probe) string {
 	words := "the probe is " + string(p.State)
-	if p.State == report.Unknown {
+	switch p.State {
+	case report.Unknown:
 		words = "NVIDIA's library is " + string(p.Library)
+	case report.Unstartable:
+		words = "the probe cannot be started"
 	}
 	if p.Code != 0 {
 		words += fmt.Sprintf(", return code %d", p.Code)

@@ -91,6 +91,8 @@ func TestFloors(t *testing.T) {
 			"the probe: no GPU can be looked at: the probe is stuck, in c, since 2026-01-01T00:00:03Z: w", "gpus_lost=0"},
 		"ended": {[]report.Event{watched(), probeOf(report.Probe{State: report.Ended, Code: 3, Library: report.Loaded})}, nil,
 			"the probe: no GPU can be looked at: the probe is ended, return code 3", "gpus_lost=0"},
+		"not startable": {[]report.Event{watched(), probeOf(report.Probe{State: report.Unstartable, Why: "w"})}, nil,
+			"the probe: no GPU can be looked at: the probe cannot be started: w", "gpus_lost=0"},
 		"stuck, and a GPU is reported": {[]report.Event{probeOf(report.Probe{State: report.Stuck}), watched(), device(0, 1,
 			1, nil)},
 			n(1), "the probe: no GPU can be looked at: the probe is stuck", ""},

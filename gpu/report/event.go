@@ -131,8 +131,10 @@ const (
 	Unknown  ProbeState = "unknown"  // samples arrive, but the library cannot be queried: see Library
 	Stuck    ProbeState = "stuck"    // a call does not return, or no sample arrives
 	Ended    ProbeState = "ended"    // the process ended and will be restarted
-	Missing  ProbeState = "missing"  // the program is missing or cannot be started
+	Missing  ProbeState = "missing"  // there is no such program
 	Garbled  ProbeState = "garbled"  // its output is not a sample
+
+	Unstartable ProbeState = "unstartable" // the program is there, or may be, and cannot be started
 )
 
 // Probe is the probe's own state.
@@ -278,7 +280,7 @@ func (x *XID) check(t EventType) error {
 
 func (p *Probe) check() error {
 	switch p.State {
-	case Sampling, Ended, Missing, Garbled:
+	case Sampling, Ended, Missing, Unstartable, Garbled:
 	case Stuck:
 		if p.Since == nil || !bounded.Plausible(*p.Since) {
 			return errors.New("a stuck probe without since")

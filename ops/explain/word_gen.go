@@ -952,7 +952,7 @@ var fieldRows = [...]field{
 	{"priority", "JournalLine", "the journal's priority"},
 	{"private_ip", "Subject", "the node's private address, as the platform knows it"},
 	{"private_network", "Confinement", "whether the unit has a network of its own"},
-	{"probe", "GPUFacts", "sampling | unknown | stuck | ended | missing | garbled"},
+	{"probe", "GPUFacts", "sampling | unknown | stuck | ended | missing | unstartable | garbled"},
 	{"probe_at", "GPUFacts", "since when the GPU probe is in that state"},
 	{"probe_why", "GPUFacts", "why the GPU probe is in that state"},
 	{"process_state", "UnitFacts", "R S D T Z, as in /proc/PID/stat; \"frozen\" if its cgroup is"},
