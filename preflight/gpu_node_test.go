@@ -112,7 +112,7 @@ func TestGPUsJudgedHere(t *testing.T) {
 	}{
 		"healthy": {nil, diag.StatusPass, "2 GPUs healthy by the policy default; last sample 12s ago"},
 		"unhealthy": {judged("UNHEALTHY", "event", "xid 79"), diag.StatusFail,
-			"the GPUs are unhealthy by the policy strict: xid 79: w (rule r); last sample 12s ago"},
+			"the GPUs are unhealthy by the policy strict: xid 79: w (rule r); not healthy: GPU 3; last sample 12s ago"},
 		"degraded": {judged("DEGRADED", "gpu", "GPU 3"), diag.StatusWarn, "degraded by the policy strict: GPU 3"},
 		"unknown":  {judged("UNKNOWN", "node", "the kernel log"), diag.StatusInconclusive, "not known: the kernel log: w"},
 		"no program": {answers{gpuJudgedID: func(f *diag.Fact) {

@@ -45,6 +45,10 @@ func butFor(fields map[string]string, more ...string) map[string]string {
 	return fields
 }
 
+// twoGPUs is a healthy GPU and one that is lost.
+const twoGPUs = `[{"index":0,"uuid":"GPU-a","pci":"0000:3b:00.0","health":"HEALTHY"},` +
+	`{"index":1,"uuid":"GPU-b","pci":"0000:5e:00.0","health":"UNHEALTHY","why":"it is lost"}]`
+
 // TestGPUHealth: every health, mode and edge case of an admission document, and the walk's verdict on it.
 func TestGPUHealth(t *testing.T) {
 	never := map[string]string{"gpu.health": "UNKNOWN", "gpu.gpus": "[]", "gpu.expected": "-", "gpu.sampled_at": "-",
@@ -102,6 +106,15 @@ func TestGPUHealth(t *testing.T) {
 			diag.StatusInconclusive, "", diag.OutcomeInconclusive, "gpu.health"},
 		"another word": {gpuAnswer(map[string]string{"gpu.health": "OK"}),
 			diag.StatusInconclusive, "", diag.OutcomeInconclusive, `"OK"`},
+		"one of two is lost, and another error decides": {gpuAnswer(butFor(fatalXID(), "gpu.gpus", twoGPUs,
+			"gpu.decided_about", "node", "gpu.decided_what", "the node", "gpu.decided_index", "-", "gpu.decided_uuid", "-",
+			"gpu.decided_pci", "-", "gpu.expected", "3")),
+			diag.StatusFail, diag.SigGPUUnhealthy, diag.OutcomeFail, "; not healthy: GPU 1 (0000:5e:00.0, GPU-b); 1 not " +
+				"reported, unlike GPU 0 (0000:3b:00.0, GPU-a), GPU 1 (0000:5e:00.0, GPU-b); last sample"},
+		"the lost one decides": {gpuAnswer(butFor(fatalXID(), "gpu.gpus", twoGPUs, "gpu.decided_index", "1",
+			"gpu.decided_uuid", "GPU-b", "gpu.decided_pci", "0000:5e:00.0", "gpu.expected", "2")),
+			diag.StatusFail, diag.SigGPUUnhealthy, diag.OutcomeFail,
+			"xid 79 of GPU 1, 0000:5e:00.0, GPU-b: the GPU or the node is not usable (rule fatal-error); last sample"},
 		"hostile words": {gpuAnswer(butFor(fatalXID(), "gpu.decided_why", long, "gpu.decided_uuid", long,
 			"gpu.policy", long, "gpu.node_status", long)),
 			diag.StatusFail, diag.SigGPUUnhealthy, diag.OutcomeFail, "[31m end"},

@@ -47,7 +47,7 @@ func TestGPUStatus(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d: %s", health, code, want, said)
 		}
 		for _, part := range []string{health, "default, sha256 29dc91908d44, mode enforce", "UNHEALTHY; ACTIVE again",
-			"xid 79 of GPU 0, 0000:3b:00.0, GPU-1: not usable (rule fatal-error)", "1 were looked at, 1 expected", "20s ago",
+			"xid 79 of GPU 0, 0000:3b:00.0, GPU-1: not usable (rule fatal-error)", "1 reported, 1 expected", "20s ago",
 			"gpuaasctl gpu xid explain 79"} {
 			if !strings.Contains(strings.Join(strings.Fields(said), " "), part) {
 				t.Errorf("%s: no %q in\n%s", health, part, said)
@@ -72,6 +72,36 @@ func TestGPUStatus(t *testing.T) {
 			strings.Contains(said, string(diag.ReasonOpsAccessUnhealthy)) { // no login is tried
 			t.Errorf("%s: node status: %s", health, said)
 		}
+	}
+}
+
+// TestGPUStatusNamesTheLostOne: of two GPUs, the one that is gone is named, and what is said of it is said once in the
+// tables.
+func TestGPUStatusNamesTheLostOne(t *testing.T) {
+	tier.NeedsHost(t)
+	const why = "the driver cannot reach the GPU any more"
+	answer := ""
+	p := &mappedPlatform{t: t, patient: true, alter: func(name string, given []byte) []byte {
+		if name == profile.PathNodeGPU {
+			return []byte(answer)
+		}
+		return given
+	}}
+	gone := `{"about":"gpu","what":"GPU 1","index":1,"uuid":"GPU-b","pci":"0000:5e:00.0"`
+	healthy := `{"about":"gpu","what":"GPU 0","index":0,"uuid":"GPU-a","pci":"0000:3b:00.0","health":"HEALTHY"}`
+	answer = `{"health":"UNHEALTHY","policy":{"name":"default"},"gpus_expected":2,"gpus":[` + healthy + `,` + gone +
+		`,"health":"UNHEALTHY","rule":"gpu-lost","why":"` + why + `"}],"findings":[{"health":"UNHEALTHY",` +
+		`"rule":"gpu-lost","why":"` + why + `","subject":` + gone + `}}]}`
+	_, said := p.runOn([]string{"gpu", "status", "n1"})
+	words := strings.Join(strings.Fields(said), " ")
+	if !strings.Contains(words, "2 reported, 2 expected; not healthy: GPU 1 (0000:5e:00.0, GPU-b)") ||
+		strings.Count(words, why) != 1 {
+		t.Error(said)
+	}
+	answer = `{"health":"UNHEALTHY","policy":{"name":"default"},"gpus_expected":2,"gpus":[` + healthy + `]}`
+	_, said = p.runOn([]string{"gpu", "status", "n1"})
+	if !strings.Contains(said, "1 reported, 2 expected, 1 not reported") || !strings.Contains(said, "0000:3b:00.0") {
+		t.Error(said)
 	}
 }
 

@@ -108,11 +108,11 @@ var admissionRows = rows{
 	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnknown }, signal: diag.SigGPUUnknown,
 		then: undecided("the state of the GPUs is not known%s%s", gpus(gpuCause), gpus(refusedPolicy))},
 	{when: func(j judged) bool { return admission(j).Health == reading.GPUDegraded },
-		then: warns(diag.SigGPUDegraded, "the GPUs are degraded by the policy %s%s%s", gpus(gpuPolicy), gpus(gpuCause),
-			gpus(sampleAge))},
+		then: warns(diag.SigGPUDegraded, "the GPUs are degraded by the policy %s%s%s%s", gpus(gpuPolicy), gpus(gpuCause),
+			gpus(otherGPUs), gpus(sampleAge))},
 	{when: func(j judged) bool { return admission(j).Health == reading.GPUUnhealthy }, direct: true,
-		then: fails(diag.SigGPUUnhealthy, "the GPUs are unhealthy by the policy %s%s%s%s", gpus(gpuPolicy), gpus(gpuCause),
-			gpus(sampleAge), gpus(nodeStatus))},
+		then: fails(diag.SigGPUUnhealthy, "the GPUs are unhealthy by the policy %s%s%s%s%s", gpus(gpuPolicy), gpus(gpuCause),
+			gpus(otherGPUs), gpus(sampleAge), gpus(nodeStatus))},
 }
 
 func admission(j judged) *reading.GPUAdmission { return world.AdmissionIn(j.c) }
@@ -158,6 +158,27 @@ func gpuCause(a *reading.GPUAdmission) string {
 		return ""
 	}
 	return ": " + a.Decided.Words()
+}
+
+// otherGPUs names the GPUs that are not healthy besides that of the deciding finding, and those that are there if
+// others are not reported at all: a GPU that was never seen has no name.
+func otherGPUs(a *reading.GPUAdmission) string {
+	var others, there []string
+	for i := range a.GPUs {
+		g := &a.GPUs[i]
+		there = append(there, g.Name())
+		if g.Health != reading.GPUHealthy && (a.Decided == nil || !g.Same(&a.Decided.Subject)) {
+			others = append(others, g.Name())
+		}
+	}
+	text := ""
+	if len(others) > 0 {
+		text = "; not healthy: " + hop.Clip(others)
+	}
+	if n := a.Unreported(); n > 0 && len(there) > 0 {
+		text += fmt.Sprintf("; %d not reported, unlike %s", n, hop.Clip(there))
+	}
+	return text
 }
 
 // gpuCount describes how many GPUs the document has, and how many there should be.

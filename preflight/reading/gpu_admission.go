@@ -88,14 +88,13 @@ type GPUHealthOf struct {
 func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	a := HeadOf(node, f)
 	if a != nil {
-		readList(f.HTTP.Fields["gpu.gpus"], &a.GPUs)
 		readList(f.HTTP.Fields["gpu.findings"], &a.Findings)
 		readList(f.HTTP.Fields["gpu.notes"], &a.Notes)
 	}
 	return a
 }
 
-// HeadOf is AdmissionOf without the GPUs, the findings and the notes, which the hop's judge does not need.
+// HeadOf is AdmissionOf without the findings and the notes, which the hop's judge does not need.
 func HeadOf(node string, f *diag.Fact) *GPUAdmission {
 	if !f.Passed() || f.HTTP == nil || f.HTTP.Fields["gpu.health"] == "" {
 		return nil
@@ -120,6 +119,7 @@ func HeadOf(node string, f *diag.Fact) *GPUAdmission {
 	var gpus []json.RawMessage
 	readList(v["gpu.gpus"], &gpus)
 	a.Listed = len(gpus)
+	readList(v["gpu.gpus"], &a.GPUs)
 	return a
 }
 
@@ -225,6 +225,56 @@ func (s *GPUSubject) gpu() string {
 		return "of " + strings.Join(ids, ", ")
 	}
 	return "(" + strings.Join(ids, ", ") + ")"
+}
+
+// NotHealthy names each GPU that is not healthy, in the document's order, by what is known of it: its index, PCI address
+// and UUID.
+func (a *GPUAdmission) NotHealthy() []string {
+	var names []string
+	for i := range a.GPUs {
+		if g := &a.GPUs[i]; g.Health != GPUHealthy {
+			names = append(names, g.Name())
+		}
+	}
+	return names
+}
+
+// Unreported returns how many of the expected GPUs the document does not have.
+func (a *GPUAdmission) Unreported() int {
+	if a.Expected == nil {
+		return 0
+	}
+	return max(0, *a.Expected-a.Listed)
+}
+
+// Name names a GPU by its index, PCI address and UUID, as far as known.
+func (s *GPUSubject) Name() string {
+	var ids []string
+	for _, id := range []string{s.PCI, s.UUID} {
+		if id != "" {
+			ids = append(ids, OneLine(id))
+		}
+	}
+	known := strings.Join(ids, ", ")
+	switch {
+	case s.Index == nil:
+		return cmp.Or(known, OneLine(s.What), "a GPU without a name")
+	case known == "":
+		return fmt.Sprint("GPU ", *s.Index)
+	}
+	return fmt.Sprintf("GPU %d (%s)", *s.Index, known)
+}
+
+// Same reports whether both subjects are the same GPU, by any name that both have. A PCI address outlives a driver's
+// index.
+func (s *GPUSubject) Same(o *GPUSubject) bool {
+	switch {
+	case s.UUID != "" && o.UUID != "":
+		return s.UUID == o.UUID
+	case s.PCI != "" && o.PCI != "":
+		return s.PCI == o.PCI
+	}
+	return s.Index != nil && o.Index != nil && *s.Index == *o.Index
 }
 
 // Absent reports whether nothing was ever judged or sampled on the node, and no GPU is expected there.

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
@@ -99,9 +100,9 @@ func statusPage(g *reading.GPUAdmission) []page.Block {
 	if n := g.Decided.XID(); n != "" {
 		d.Field("explain", "gpuaasctl gpu xid explain "+n, page.Plain)
 	}
-	// the table of GPUs covers the healthy ones
+	// the table of GPUs has the healthy ones, and what decided each
 	tables(&d, g.GPUs, slices.DeleteFunc(slices.Clone(g.Findings), func(f reading.GPUFinding) bool {
-		return f.Health == reading.GPUHealthy
+		return f.Health == reading.GPUHealthy || saidOfItsGPU(g, &f)
 	}))
 	return d.Blocks
 }
@@ -147,12 +148,28 @@ func statusWords(g *reading.GPUAdmission) string {
 	return fmt.Sprintf("%s; %s again after a fully HEALTHY report", g.Status, g.Before)
 }
 
+// countWords describes how many GPUs were reported, how many there should be, and which are not healthy. A GPU that
+// has fallen off the bus is still reported, by its last name.
 func countWords(g *reading.GPUAdmission) string {
-	words := strconv.Itoa(len(g.GPUs)) + " were looked at"
+	words := strconv.Itoa(len(g.GPUs)) + " reported"
 	if g.Expected != nil {
 		words += fmt.Sprintf(", %d expected", *g.Expected)
 	}
+	if n := g.Unreported(); n > 0 {
+		words += fmt.Sprintf(", %d not reported", n)
+	}
+	if names := g.NotHealthy(); len(names) > 0 {
+		words += "; not healthy: " + hop.Clip(names)
+	}
 	return words
+}
+
+// saidOfItsGPU reports whether a finding says of a GPU only what the GPU's own row says.
+func saidOfItsGPU(g *reading.GPUAdmission, f *reading.GPUFinding) bool {
+	return slices.ContainsFunc(g.GPUs, func(of reading.GPUHealthOf) bool {
+		return of.Same(&f.Subject) && of.Health == f.Health && of.Rule == f.Rule &&
+			(of.Why == f.Why || of.Why == f.Subject.What+": "+f.Why)
+	})
 }
 
 // when formats a time, and how long ago it was by the clock that wrote it.
