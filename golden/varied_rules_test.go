@@ -70,7 +70,7 @@ func problemsOf(asked, r *diag.Report, fact string, unmeasured bool) []string {
 			bad("%s fails by it, and it was not measured", r.Hops[i].ID)
 		}
 	}
-	return out
+	return append(out, untrue(asked.Facts, r)...)
 }
 
 // TestContradictoryFactsAreJudged: a fact that says that it passed and holds a refusal's answer comes from a broken or

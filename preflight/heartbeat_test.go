@@ -76,7 +76,7 @@ func TestHeartbeatAndLastContactAreTwoFacts(t *testing.T) {
 			diag.ReasonNone, []string{"last heartbeat 3s ago"}},
 		"heartbeats are refused": {ago(5 * time.Second), ago(10 * time.Minute), "fail", diag.StatusFail, diag.MarkFail,
 			diag.OutcomeFail, diag.ReasonNodeAgentUnreachable,
-			[]string{"last heartbeat 10m0s ago", "last contact 5s ago", "the heartbeat itself"}},
+			[]string{"last heartbeat 10m0s ago", "last contact 5s ago", "only its heartbeat is overdue"}},
 		"no contact": {ago(10 * time.Minute), ago(20 * time.Minute), "fail", diag.StatusFail, diag.MarkFail, diag.OutcomeFail,
 			diag.ReasonNodeAgentUnreachable, []string{"last heartbeat 20m0s ago"}},
 		"the platform's policy is stricter": {ago(time.Second), ago(30 * time.Second), "fail", diag.StatusWarn, diag.MarkPass,

@@ -110,8 +110,8 @@ var heartbeatRows = rows{
 		culprit: world.CulpritSilentNode,
 		also:    func(j judged, out *diag.Finding) { world.Claim(j.c, out, world.ClaimMachine) }},
 	{when: func(j judged) bool { return heartbeatLate(j) && world.ContactFresh(j.c) },
-		then: fails(diag.SigHeartbeatStale, "%s; the agent reaches the platform by other requests, so what is missing is "+
-			"the heartbeat itself", heard),
+		then: fails(diag.SigHeartbeatStale, "%s; the agent reaches the platform by other requests, and only its "+
+			"heartbeat is overdue: by heartbeats alone it counts as unreachable", heard),
 		also: byRefusal},
 	{when: heartbeatLate, then: fails(diag.SigHeartbeatStale, "%s", heard)},
 	// the platform contradicts itself; neither value means unreachable
