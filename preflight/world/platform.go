@@ -120,6 +120,8 @@ func Gets(f *diag.Fact) string {
 		return "an answer that is not valid"
 	case reading.Status(f) != 0:
 		return "only an error"
+	case f.Passed():
+		return "nothing that can be read"
 	case f.Failure == diag.HTTPNotHTTP:
 		return "no HTTP"
 	case f.Failure == diag.TLSALPN:
