@@ -199,6 +199,26 @@ func (c *Case) With(step string, b *diag.Fact) *Case {
 	return &as
 }
 
+// Only returns the case as a walk of these hops alone would have measured it. It shares the facts with c, so only the
+// goroutine that uses c may use it.
+func (c *Case) Only(ids []diag.HopID) *Case {
+	part := *c
+	part.Plan.Hops, part.stepFacts, part.memos = slices.Clone(c.Plan.Hops), slices.Clone(c.stepFacts), nil
+	var left []diag.HopID
+	for i := range part.Plan.Hops {
+		if row := &part.Plan.Hops[i]; !slices.Contains(ids, row.ID) {
+			row.Skip, row.Left = SkipOnly, nil
+			left = append(left, row.ID)
+		}
+	}
+	for i, q := range part.stepFacts {
+		if q != nil && slices.Contains(left, OfFact(q.step)) {
+			part.stepFacts[i] = nil
+		}
+	}
+	return &part
+}
+
 // Declared returns the hop and the step that produce the fact with this id; nil if no step does.
 func (c *Case) Declared(id string) (*Hop, *Step) {
 	hop, name, _ := strings.Cut(id, "/")

@@ -11,7 +11,7 @@ import (
 // Decide returns the verdict on the judged hops, and the classification of all evidence. The blame is the first fault
 // in chain order, and decides whom to call and what to do; see classify for the reason.
 func Decide(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, *diag.Classification) {
-	v, k, advise := decided(chain, hops, c)
+	v, k, advise := decided(chain, hops, promote(hops, c), c)
 	advise(&v, k.Reason)
 	follow(&v, &k)
 	v.Reason, v.UserState, v.Severity = k.Reason, k.UserState, string(k.Severity)
@@ -19,8 +19,8 @@ func Decide(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, 
 }
 
 // decided returns the verdict and the classification, and the advice that the verdict does not have yet.
-func decided(chain []hop.Hop, hops []diag.HopResult, c *hop.Case) (diag.Verdict, diag.Classification, advice) {
-	promoted := promote(hops, c)
+func decided(chain []hop.Hop, hops []diag.HopResult, promoted promotions, c *hop.Case,
+) (diag.Verdict, diag.Classification, advice) {
 	v, advise := blameFor(chain, hops, promoted, c)
 	k := reconciled(&v, evidenceOf(c, hops, &v))
 	if addUnfoundReason(c, hops, &v, &k) {

@@ -55,29 +55,22 @@ func redWith(c *hop.Case, ids []diag.HopID, r root) []diag.HopID {
 
 // staysRed reports whether a walk with --only reaches the blame of r on the facts of this walk.
 func staysRed(c *hop.Case, only []diag.HopID, r root) bool {
-	chain := c.Chain.List()
-	part := partOf(c, hop.WithNeeds(chain, only, true))
-	v, _, _ := decided(chain, Assess(chain, part), part)
-	return v.Blame != nil && v.Blame.Hop == r.hop.ID && v.Blame.Signal == r.finding.Signal
+	return blameOfPart(c, hop.WithNeeds(c.Chain.List(), only, true)) == named{r.hop.ID, r.finding.Signal}
 }
 
-// partOf returns the case as a walk of these hops alone would have measured it.
-func partOf(c *hop.Case, ids []diag.HopID) *hop.Case {
-	subject, plan := c.Subject, c.Plan
-	plan.Hops = slices.Clone(c.Plan.Hops)
-	left := map[diag.HopID]bool{}
-	for i := range plan.Hops {
-		if row := &plan.Hops[i]; !slices.Contains(ids, row.ID) {
-			row.Skip, row.Left = hop.SkipOnly, nil
-			left[row.ID] = true
-		}
+// blameOfPart returns the blame that Decide comes to for a walk of these hops alone. It judges all of them again, since
+// their judges may read facts of any other hop, and stops at the blame, which is the first root: proof, reason and
+// advice follow from the roots and do not change them. Only without a root, as in a walk that passes, may the reason
+// give the blame.
+func blameOfPart(c *hop.Case, walked []diag.HopID) named {
+	chain, part := c.Chain.List(), c.Only(walked)
+	hops := Assess(chain, part)
+	promoted := promote(hops, part)
+	if roots := rootsOf(chain, hops, promoted, part); len(roots) > 0 {
+		return named{roots[0].hop.ID, roots[0].finding.Signal}
 	}
-	part := c.Chain.NewCase(subject, plan, c.EndedBy, nil)
-	part.CorrelationID, part.Evidence = c.CorrelationID, c.Evidence
-	for f := range c.All() {
-		if !left[hop.OfFact(f.ID)] {
-			part.Put(f)
-		}
+	if v, _, _ := decided(chain, hops, promoted, part); v.Blame != nil {
+		return named{v.Blame.Hop, v.Blame.Signal}
 	}
-	return part
+	return named{}
 }
