@@ -130,11 +130,14 @@ func (f *filling) part(part string) {
 			return
 		}
 		name, after, closed := strings.Cut(rest, "}")
-		n, _ := strconv.Atoi(name)
+		placeholder, n := closed && isPlaceholder(name), 0
+		if closed && !placeholder && !f.command {
+			n, _ = strconv.Atoi(name)
+		}
 		switch {
-		case closed && isPlaceholder(name):
+		case placeholder:
 			f.one(name)
-		case closed && n > 0 && !f.command:
+		case n > 0:
 			f.place(n)
 		default:
 			f.b.WriteByte('{')

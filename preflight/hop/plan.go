@@ -169,7 +169,11 @@ func WithNeeds(chain []Hop, only []diag.HopID, explained bool) []diag.HopID {
 			add(h.Reads)
 		}
 		for k := range h.Steps {
-			add(h.Steps[k].Needs.hops())
+			n := &h.Steps[k].Needs
+			add(n.Hops)
+			for _, fact := range n.Facts {
+				add([]diag.HopID{OfFact(fact)})
+			}
 		}
 	}
 	return only

@@ -100,12 +100,3 @@ func (s *Step) Fact(hop diag.HopID) string {
 	}
 	return FactID(hop, s.Name)
 }
-
-// hops returns the hops that must pass, and those whose facts are read.
-func (n *Needs) hops() []diag.HopID {
-	ids := append([]diag.HopID{}, n.Hops...)
-	for _, fact := range n.Facts {
-		ids = append(ids, OfFact(fact))
-	}
-	return ids
-}

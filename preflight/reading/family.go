@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
@@ -48,8 +47,9 @@ func lookedUp(f *diag.Fact) []string {
 	return f.DNS.Addresses
 }
 
-// mostAddresses bounds how many further addresses of one family are dialled.
-const mostAddresses = 3
+// further names the counter-probes of what else a name leads to: its other address family, then the further addresses
+// of the family that was used, as many as are dialled.
+var further = [...]string{CounterOtherFamily, "other-address-1", "other-address-2", "other-address-3"}
 
 // AddressCounters returns bare connections to what else the name of a step leads to: the other address family, and the
 // further addresses of the same one. The step got an answer over the address that it used.
@@ -70,28 +70,21 @@ func AddressCounters(s hop.Step, f *diag.Fact) []hop.Counter {
 		}})
 	}
 	if other := otherFamily(f); other != "" {
-		dial(CounterOtherFamily, other)
+		dial(further[0], other)
 	}
 	n := 0
 	for _, a := range lookedUp(f) {
-		if Six(a) == Six(used) && a != used && n < mostAddresses {
+		if Six(a) == Six(used) && a != used && n < len(further)-1 {
 			n++
-			dial(otherAddress(n), a)
+			dial(further[n], a)
 		}
 	}
 	return counters
 }
 
-// otherAddress names the counter-probe of the n-th further address of the family that was used.
-func otherAddress(n int) string { return "other-address-" + strconv.Itoa(n) }
-
 // OtherAddresses returns the connections of a step to what else its name leads to, see AddressCounters.
 func OtherAddresses(c *hop.Case, id diag.HopID, step string) (all []*diag.Fact) {
-	names := [1 + mostAddresses]string{CounterOtherFamily}
-	for n := range mostAddresses {
-		names[1+n] = otherAddress(1 + n)
-	}
-	for _, name := range names {
+	for _, name := range further {
 		if k := c.Counter(id, step, name); k != nil && k.Request.Op == diag.OpTCP {
 			all = append(all, k)
 		}

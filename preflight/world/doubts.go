@@ -76,12 +76,13 @@ func settle(d *doubted) {
 
 // InDoubt returns why a conclusion cannot rest on these facts, "" if it can.
 func InDoubt(c *hop.Case, of Conclusion, facts ...*diag.Fact) string {
+	d := &doubted{of: of, c: c}
 	for _, row := range doubts {
 		if row.of&of == 0 {
 			continue
 		}
-		for _, f := range facts {
-			if words := row.why(&doubted{of: of, c: c, fact: f}); words != "" {
+		for _, d.fact = range facts {
+			if words := row.why(d); words != "" {
 				return words
 			}
 		}

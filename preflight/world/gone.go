@@ -42,7 +42,7 @@ func endOfPlatform(c *hop.Case) platformEnd {
 func lastAnswer(c *hop.Case) (end platformEnd, ofAPI bool) {
 	end.last = -1
 	for f := range c.All() {
-		if !ofPlatform(c, f) || !platformAnswered(f) {
+		if !platformAnswered(f) || !ofPlatform(c, f) {
 			continue
 		}
 		if at := reading.EndedAt(f); at > end.last || (at == end.last && f.ID < end.by.ID) {
@@ -58,7 +58,7 @@ func lastAnswer(c *hop.Case) (end platformEnd, ofAPI bool) {
 func (end *platformEnd) stopped(c *hop.Case) bool {
 	ofAPI, ofNode, at := 0, 0, map[string]bool{}
 	for f := range c.All() {
-		if !ofPlatform(c, f) || !unansweredAfter(f, end.last) {
+		if !unansweredAfter(f, end.last) || !ofPlatform(c, f) {
 			continue
 		}
 		at[hop.HostPortOf(reading.Target(f))], end.hosts = true, append(end.hosts, reading.RemoteIP(f))

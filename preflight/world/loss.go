@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -59,7 +60,7 @@ func lossIn(c *hop.Case, vantage string) loss {
 				worst = u
 			}
 		}
-		for _, f := range seenFrom(q.Runs, vantage, reading.Resent) {
+		for f := range seen(q.Runs, vantage, reading.Resent) {
 			if AnsweredRemotely(f) && (again == nil || f.ID < again.ID) {
 				again = f
 			}
@@ -110,15 +111,20 @@ func unsteadyIn(runs []hop.Run, vantage string) unsteady {
 	return unsteady{step + "~" + name, len(heard), len(unheard), slices.ContainsFunc(unheard, lostOnTheWay)}
 }
 
-// seenFrom returns the facts of runs from a vantage that satisfy is.
-func seenFrom(runs []hop.Run, vantage string, is func(*diag.Fact) bool) []*diag.Fact {
-	var facts []*diag.Fact
-	for _, r := range runs {
-		if f := r.Fact; f.Vantage == vantage && f.Failure != diag.Cancelled && !hop.Lost(f) && is(f) {
-			facts = append(facts, f)
+// seen yields the facts of runs from a vantage that satisfy is.
+func seen(runs []hop.Run, vantage string, is func(*diag.Fact) bool) iter.Seq[*diag.Fact] {
+	return func(yield func(*diag.Fact) bool) {
+		for _, r := range runs {
+			if f := r.Fact; f.Vantage == vantage && f.Failure != diag.Cancelled && !hop.Lost(f) && is(f) && !yield(f) {
+				return
+			}
 		}
 	}
-	return facts
+}
+
+// seenFrom returns what seen yields.
+func seenFrom(runs []hop.Run, vantage string, is func(*diag.Fact) bool) []*diag.Fact {
+	return slices.Collect(seen(runs, vantage, is))
 }
 
 // waited returns the silent runs that waited at least as long as the request's quickest answer took: a shorter wait

@@ -45,15 +45,19 @@ func (t *traffic) count(c *hop.Case) {
 	}
 	for q := range c.AllStepFacts() {
 		for runs := range hop.ByRequest(q.Runs) {
-			heard := seenFrom(runs, t.vantage, func(f *diag.Fact) bool { return AnsweredRemotely(f) && !reading.Loopback(f) })
-			lost := howMany(waited(seenFrom(runs, t.vantage, reading.GotNoAnswer), heard), lostOnTheWay)
-			t.sent, t.lossy = t.sent+len(heard)+lost, t.lossy+lost
-			for _, f := range heard {
+			for f := range seen(runs, t.vantage, answeredOverNetwork) {
+				t.sent++
 				t.add(f)
+			}
+			if silent := seenFrom(runs, t.vantage, reading.GotNoAnswer); len(silent) > 0 {
+				lost := howMany(waited(silent, seenFrom(runs, t.vantage, answeredOverNetwork)), lostOnTheWay)
+				t.sent, t.lossy = t.sent+lost, t.lossy+lost
 			}
 		}
 	}
 }
+
+func answeredOverNetwork(f *diag.Fact) bool { return AnsweredRemotely(f) && !reading.Loopback(f) }
 
 // add counts a request, or a login, if segments of it were sent again.
 func (t *traffic) add(f *diag.Fact) {
