@@ -9,6 +9,8 @@ import (
 	"strings"
 )
 
+// Longer than 300 lines: the sections of a request, from its look-up to its handshake.
+
 // DNSFacts is one look-up.
 type DNSFacts struct {
 	Name       string   `json:"name"`
@@ -220,8 +222,8 @@ type TLSFacts struct {
 	Verified    bool       `json:"verified"`
 	TrustSource string     `json:"trust_source,omitempty"` // path of the bundle, "system" or "inline"
 	TrustRoots  []CertInfo `json:"trust_roots,omitempty"`  // the certificates in that bundle, at most 16
-	// TrustUnread is how many certificates of that bundle cannot be read, so that nobody trusts them: a line that begins
-	// one does not stand by itself, as after a byte order mark, or what follows is not PEM.
+	// TrustUnread is how many certificates of that bundle no parser reads: the line that begins one has more on it, such
+	// as a byte order mark, or what follows is not PEM.
 	TrustUnread   int      `json:"trust_unread,omitempty"`
 	CertRequested *bool    `json:"cert_requested,omitempty"`
 	AcceptableCAs []string `json:"acceptable_cas,omitempty"` // subject names; empty if the server lists none

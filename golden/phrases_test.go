@@ -31,7 +31,7 @@ func (p phrase) in(text string) bool {
 }
 
 // phrases is a closed table: each of these words is in a report only where its row's facts are. The conditions are
-// written anew here, from facts alone, so that they do not repeat a judge's mistake.
+// written again here, from facts alone, so that they do not repeat a judge's mistake.
 var phrases = []phrase{
 	{"gets no answer from", func(_ []diag.Fact, f *diag.Fact) bool { return f != nil && unheard(f) }},
 	{"gets only a refusal", func(_ []diag.Fact, f *diag.Fact) bool { return f != nil && f.Failure == diag.TCPRefused }},
@@ -47,7 +47,7 @@ var phrases = []phrase{
 	}},
 	{"is not down", func(facts []diag.Fact, f *diag.Fact) bool { return f != nil && contactSince(facts, f.OffsetMS) }},
 	{"does not run", func(_ []diag.Fact, f *diag.Fact) bool {
-		return f != nil && strings.HasPrefix(string(f.Failure), "unit_") || f != nil && f.Failure == diag.ProcessStopped
+		return f != nil && (strings.HasPrefix(string(f.Failure), "unit_") || f.Failure == diag.ProcessStopped)
 	}},
 	{"never heard", func(facts []diag.Fact, _ *diag.Fact) bool { return !contactSince(facts, -1<<62) }},
 	{"nothing listens", func(facts []diag.Fact, _ *diag.Fact) bool { return anyOf(facts, refusedByOwnResolver) }},

@@ -1118,7 +1118,7 @@ var fieldRows = [...]field{
 	{"truncated", "DNSAnswer", "as in DNSFacts"},
 	{"trust_roots", "TLSFacts", "the certificates in that bundle, at most 16"},
 	{"trust_source", "TLSFacts", "path of the bundle, \"system\" or \"inline\""},
-	{"trust_unread", "TLSFacts", "how many certificates of that bundle cannot be read, so that nobody trusts them: a line that begins one does not stand by itself, as after a byte order mark, or what follows is not PEM"},
+	{"trust_unread", "TLSFacts", "how many certificates of that bundle no parser reads: the line that begins one has more on it, such as a byte order mark, or what follows is not PEM"},
 	{"ttl_s", "DNSAnswer", "how long the answer may be cached: the minimum of its records"},
 	{"uid", "FileFacts", "the user's number"},
 	{"uid", "UserFacts", "the user's number"},

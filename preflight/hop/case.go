@@ -290,3 +290,5 @@ func (c *Case) Planned(id diag.HopID) *diag.PlannedHop {
 	}
 	return &diag.PlannedHop{ID: id, Skip: "not in the plan"}
 }
+
+const SkipOnly = "not in --only"

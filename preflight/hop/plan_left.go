@@ -11,7 +11,6 @@ import (
 
 // Why a hop is skipped on request, or a step for lack of a token or a session.
 const (
-	SkipOnly    = "not in --only"
 	SkipSkip    = "in --skip"
 	SkipNoToken = "no operator token given (--token-file)"
 

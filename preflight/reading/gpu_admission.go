@@ -227,8 +227,8 @@ func (s *GPUSubject) gpu() string {
 	return "(" + strings.Join(ids, ", ") + ")"
 }
 
-// NotHealthy names each GPU that is not healthy, in the document's order, by what is known of it: its index, PCI address
-// and UUID.
+// NotHealthy names each GPU that is not healthy, in the document's order, by what is known of it: its index, PCI
+// address and UUID.
 func (a *GPUAdmission) NotHealthy() []string {
 	var names []string
 	for i := range a.GPUs {

@@ -22,8 +22,8 @@ type warnedRow struct {
 // expired task and a degraded GPU break no other hop, and the platform's own checklist contradicts what was measured.
 var warnedRows = [...]warnedRow{
 	// The agent starts each session with its own program.
-	{diag.SigBinaryInvalid, words{diag.BinaryExecFormat, diag.BinaryNotExecutable, diag.NotPermitted}, signals{diag.SigPTYFailed},
-		agentStartedNoShell},
+	{diag.SigBinaryInvalid, words{diag.BinaryExecFormat, diag.BinaryNotExecutable, diag.NotPermitted},
+		signals{diag.SigPTYFailed}, agentStartedNoShell},
 	// The node has one certificate, and the other listener takes it.
 	{diag.SigAuthFailed, words{diag.MTLSCertExpired, diag.MTLSCertNotYetValid, diag.FileMismatch},
 		signals{diag.SigNodeStreamMTLS}, refusesTheCertificate},

@@ -27,7 +27,8 @@ const (
 // network passes. It is nil if f itself passed, or if the machine's network fails as well, or loses packets.
 func BlockedByNamespace(c *hop.Case, f *diag.Fact) *diag.Finding {
 	other := hop.RequestOf(c, f.ID, reading.CounterHostNetwork)
-	if f.Passed() || other == nil || !other.All(passing(c, f.ID)) || (reading.GotNoAnswer(f) && LossSeen(c, f.Vantage) != "") {
+	if f.Passed() || other == nil || !other.All(passing(c, f.ID)) ||
+		(reading.GotNoAnswer(f) && LossSeen(c, f.Vantage) != "") {
 		return nil
 	}
 	out := reading.Fail(diag.SigAgentConfined, f, "the agent is in its own network namespace%s, "+

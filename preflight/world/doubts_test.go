@@ -60,7 +60,7 @@ func doubtChain() *hop.Chain {
 func asked(id string, change func(f *diag.Fact)) diag.Fact {
 	f := diag.Fact{ID: id, Vantage: hop.Operator, Target: "https://api.test/x",
 		Request: diag.Request{ID: id, Op: diag.OpHTTP, Target: "https://api.test/x"}, DurationMS: 5}
-	if strings.HasPrefix(id, string(diag.HopNodeRuntimeAPI)) || id == stream || id == wait {
+	if strings.HasPrefix(id, string(diag.HopNodeRuntimeAPI)) || strings.HasPrefix(id, stream) || id == wait {
 		f.Vantage = hop.Node
 	}
 	f.HTTP = &diag.HTTPFacts{Status: 200}

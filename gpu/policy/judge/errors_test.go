@@ -100,7 +100,8 @@ func TestNothingTurnsGreen(t *testing.T) {
 	for name, text := range map[string]string{
 		"no sample": "no_sample: true", "no library": "library: library_not_found", "no driver": "library: driver_not_loaded",
 		"Init failed": "library: init_failed", "no NVML": "library: built_without", "no GPU": "gpus: []",
-		"stuck": "probe: stuck", "ended": "probe: ended", "missing": "probe: missing", "not allowed": "probe: unstartable", "garbled": "probe: garbled",
+		"stuck": "probe: stuck", "ended": "probe: ended", "missing": "probe: missing",
+		"not allowed": "probe: unstartable", "garbled": "probe: garbled",
 		"stale": gpu + ", age: 76s", "fewer": gpu + ", gpus_expected: 8", "no log": gpu + ", kernel_log: not_watched",
 		"blind": gpu + ", kernel_log: blind", "gap": gpu + ", kernel_log: lost",
 		"lost":  "gpus: [{signals: {temperature: 40, power: {failed: 15}}}]",
