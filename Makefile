@@ -111,7 +111,7 @@ catalogue: ## the Go tables of diag/catalogue/*.yaml
 	$(GO) generate ./diag
 picture: ## pages of docs/ that are made: two pictures, hops, drills, runbook; the made parts of README.md and of others
 	$(GO) run ./tools/docgen
-bench bench-quick: ## one table of ratios; bench-quick in under two minutes
+bench bench-quick: ## one table of ratios, and what fell back behind the best; bench-quick in two minutes
 	@$(NEEDS) bench && $(GO) run ./tools/bench $(if $(filter bench-quick,$@),-quick)
 clean: ## remove what was built
 	rm -rf bin dist

@@ -27,8 +27,8 @@ const (
 	Platform = "platform"
 )
 
-// Hop is one link of the chain, with everything that it does: no other code depends on a hop's id. Its judge sees
-// facts only: no clock, no network, no environment.
+// Hop is one link of the chain, with everything that it does: no code outside the hop's own file and preflight/world
+// depends on its id. Its judge sees facts only: no clock, no network, no environment.
 type Hop struct {
 	ID diag.HopID
 	Meaning

@@ -10,7 +10,8 @@ import (
 )
 
 // traffic counts the requests of a vantage over its network, and those of which packets were lost: segments were sent
-// again, or the request was lost in transit one time and answered another time.
+// again, or the request was lost in transit one time and answered another time. One request may lose a packet on any
+// network, which forbids a proof (LossSeen) and is no more than that; see loses.
 type traffic struct {
 	vantage     string
 	sent, lossy int

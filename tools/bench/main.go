@@ -36,7 +36,8 @@ func main() {
 	asJSON := flag.Bool("json", false, "print JSON in place of the table")
 	flag.BoolVar(&o.quick, "quick", false, "fewer rounds: under two minutes")
 	flag.StringVar(&o.bin, "bin", "bin", "`FOLDER` of the built binaries")
-	flag.BoolVar(&o.keep, "keep", false, "write figures that are better than ever, and the traces, into the repository")
+	flag.BoolVar(&o.keep, "keep", false,
+		"write figures that are better than ever into tools/bench/best.yaml, and the traces into docs/wire.md")
 	flag.StringVar(&o.child, "child", "", "what this process does for another bench")
 	flag.StringVar(&o.profile, "profile", "", "profile `FILE` of the child")
 	flag.IntVar(&o.walks, "walks", 5, "walks of the child")
