@@ -40,7 +40,7 @@ var wrappers = map[string]map[string]int{
 	"lab":                  {"command": 1, "commandAny": 1},
 	"chaos/node":           {"tool": 2, "must": 2},
 	"preflight/probe/host": {"command": 1},
-	"tools/bench":          {"command": 1, "runSlow": 1},
+	"tools/bench":          {"command": 1},
 	"internal/host":        {"run": 1},
 }
 
@@ -58,11 +58,9 @@ var indirect = map[string]string{
 	"tools/bench/drill_linux.go chaos":                             "(our own)",
 	"tools/bench/lab_linux.go up":                                  "(our own)",
 	"tools/bench/link_linux.go newSlowLink":                        "ip sysctl",
-	"tools/bench/link_linux.go removeLink":                         "ip sysctl",
-	"tools/bench/load_linux.go walkTogether":                       "(our own)",
-	"tools/bench/trips_linux.go timed":                             "ssh",
-	"tools/bench/trips_linux.go warm":                              "(our own)",
-	"tools/bench/walk_linux.go compare":                            "bash",
+	"tools/bench/link_linux.go remove":                             "ip sysctl",
+	"tools/bench/space_linux.go run":                               "ssh bash",
+	"tools/bench/wire_linux.go startWorld":                         "(the test's own program)",
 	"cmd/gpuaasctl/build_test.go TestHelpersOfAnotherBuild":        "(our own)",
 	"cmd/gpuaasctl/heads_test.go TestEveryDocumentSaysWhatItIs":    "(our own)",
 	"lab/e2e/inprocess/screen_test.go onTerminal":                  "(our own)",
