@@ -85,7 +85,7 @@ func TestEverySourceOfAHopIsItsHops(t *testing.T) {
 	}
 	for _, f := range files {
 		if at := "preflight/hops/" + filepath.Base(f); !owned[at] && !strings.HasSuffix(at, "/chain.go") &&
-			!strings.HasSuffix(at, "_test.go") {
+			!strings.HasSuffix(at, "/rows.go") && !strings.HasSuffix(at, "_test.go") {
 			t.Errorf("%s belongs to no hop, so its change makes no row due", at)
 		}
 	}
