@@ -87,7 +87,7 @@ func TestVerifyIsRedOnTheSameFacts(t *testing.T) {
 			t.Errorf("%s: %s", name, why)
 		}
 	}
-	if blamed < 20 {
+	if blamed < 20 && !testing.Short() { // which samples
 		t.Errorf("only %d recordings blame a hop", blamed)
 	}
 }
