@@ -75,7 +75,7 @@ type folding struct {
 	roots   []root
 	failing map[diag.HopID]bool
 	folded  map[diag.HopID]bool       // hops with a finding that a failing hop explains
-	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent hop explains, and which one
+	behind  map[diag.HopID]diag.HopID // hops with a finding that a silent or erring hop explains, and which one
 
 	promoted promotions
 	warned   map[diag.HopID][]diag.HopID // by the hop of a warning, the hops with a finding that it explains
@@ -137,10 +137,11 @@ func (f *folding) attach(chain []hop.Hop, hops []diag.HopResult) {
 			}
 		}
 	}
-	for id, by := range f.behind {
+	for k := range hops {
+		by := f.behind[hops[k].ID]
 		i := slices.IndexFunc(f.roots, func(r root) bool { return r.hop.ID == by || slices.Contains(r.symptoms, by) })
 		if i >= 0 {
-			f.roots[i].symptoms = append(f.roots[i].symptoms, id)
+			f.roots[i].symptoms = append(f.roots[i].symptoms, hops[k].ID)
 		}
 	}
 	for i := range f.roots {

@@ -55,7 +55,7 @@ func measuredError(r *diag.HopResult, h *hop.Hop, c *hop.Case) {
 	}
 }
 
-// erring lists the hops that failed by a server's error, see measuredError: they explain what silent ones do.
+// erring lists the hops that failed by a server's error, see measuredError: they explain what silent hops would.
 func erring(hops []diag.HopResult, c *hop.Case) []diag.HopID {
 	var ids []diag.HopID
 	for i := range hops {

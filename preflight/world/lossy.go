@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
@@ -73,14 +74,7 @@ func ofNodesNetwork(d *doubted, words string) {
 func LossWarnings(h *hop.Hop, c *hop.Case, findings []diag.Finding) []diag.Finding {
 	var out []diag.Finding
 	for _, t := range *trafficMemo.Of(c) {
-		if t.first == nil || !t.loses() || hop.OfFact(t.first.ID) != h.ID {
-			continue
-		}
-		known := false
-		for i := range findings {
-			known = known || findings[i].Signal == diag.SigNetworkUnstable
-		}
-		if known {
+		if t.first == nil || !t.loses() || hop.OfFact(t.first.ID) != h.ID || slices.ContainsFunc(findings, isUnstable) {
 			continue
 		}
 		w := reading.Warn(diag.SigNetworkUnstable, t.first, "%s: the network of the %s is unstable", t.words(), t.vantage)
@@ -92,3 +86,5 @@ func LossWarnings(h *hop.Hop, c *hop.Case, findings []diag.Finding) []diag.Findi
 	}
 	return out
 }
+
+func isUnstable(f diag.Finding) bool { return f.Signal == diag.SigNetworkUnstable }
