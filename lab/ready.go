@@ -216,5 +216,33 @@ func (l *Lab) awaitAgents(ctx context.Context) (string, error) {
 	err = each(l.Machines()[1:], func(m Machine) error {
 		return poll(ctx, func(ctx context.Context) error { return l.heartbeat(ctx, c, m.Name) })
 	})
-	return fmt.Sprintf("%d heartbeats seen", l.state.Nodes), err
+	text := fmt.Sprintf("%d heartbeats seen", l.state.Nodes)
+	if err == nil && l.gpus() > 0 && !l.gpusJudged(ctx, c) {
+		text += ", and not all GPUs are judged yet"
+	}
+	return text, err
+}
+
+// gpusWithin bounds the wait for the first judgement of the GPUs: it may never come, as with a fault of theirs.
+const gpusWithin = 10 * time.Second
+
+// gpusJudged waits until the platform knows the state of every node's GPUs, and reports whether it does: a walk before
+// the first sample is inconclusive.
+func (l *Lab) gpusJudged(ctx context.Context, c *http.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, gpusWithin)
+	defer cancel()
+	return each(l.Machines()[1:], func(m Machine) error {
+		return poll(ctx, func(ctx context.Context) error {
+			var gpu struct {
+				Health string `json:"health"`
+			}
+			if err := l.get(ctx, c, "/v1/admin/nodes/"+m.Name+"/gpu", &gpu); err != nil {
+				return err
+			}
+			if gpu.Health == "" || gpu.Health == "UNKNOWN" {
+				return fmt.Errorf("the GPUs of %s are not judged yet", m.Name)
+			}
+			return nil
+		})
+	}) == nil
 }
