@@ -41,18 +41,27 @@ func rootsOf(chain []hop.Hop, hops []diag.HopResult, promoted promotions, c *hop
 		if h.Status != diag.StatusFail {
 			continue
 		}
-		explain := silent
-		if !slices.Contains(erring, h.ID) { // those have one culprit
-			explain = append(slices.Clip(silent), erring...)
-		}
 		for finding := range FindingsOf(h) {
-			if finding.Status == diag.StatusFail {
-				f.fold(h, *finding, explainer(chain, h, finding, explain, c))
+			if finding.Status != diag.StatusFail {
+				continue
 			}
+			explain := silent
+			if !slices.Contains(erring, h.ID) && !sharesCulprit(hops, erring, finding) {
+				explain = append(slices.Clip(silent), erring...)
+			}
+			f.fold(h, *finding, explainer(chain, h, finding, explain, c))
 		}
 	}
 	f.attach(chain, hops)
 	return append(f.roots, f.silences(hops, silent, c)...)
+}
+
+// sharesCulprit reports whether the finding has the culprit of one of the hops: then it is part of the same fault, whose
+// hop is the first in chain order, and none of them explains it.
+func sharesCulprit(hops []diag.HopResult, ids []diag.HopID, f *diag.Finding) bool {
+	return f.Culprit != "" && slices.ContainsFunc(hops, func(h diag.HopResult) bool {
+		return slices.Contains(ids, h.ID) && h.Culprit == f.Culprit
+	})
 }
 
 // FindingsOf yields all findings of a hop, the primary one first.

@@ -53,7 +53,7 @@ func TestPlatformEndsDuringTheWalk(t *testing.T) {
 				t.Errorf("\n%s", describe(r))
 			}
 			if v.Blame != nil && v.Blame.Hop != v.FirstFailedHop {
-				t.Errorf("blame at %s, first failed %s", v.Blame.Hop, v.FirstFailedHop)
+				t.Errorf("blame at %s, first failed %s\n%s", v.Blame.Hop, v.FirstFailedHop, describe(r))
 			}
 			for id := range passed {
 				if h := resultOf(t, r, id); h.Status != diag.StatusPass {
