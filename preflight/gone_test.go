@@ -30,7 +30,14 @@ func badGateway(f *diag.Fact) {
 // TestPlatformGone: a platform that ends during the walk is one fault, at the first hop that it did not answer, and no
 // cause of a single listener; a platform whose API answers later, or only lost one answer, has not ended.
 func TestPlatformGone(t *testing.T) {
-	const gone = "the platform answered this walk until 12:00:00 UTC, and since then neither the operator nor the node"
+	const (
+		until = "the platform answered this walk until 12:00:00 UTC, and since then "
+		gone  = until + "neither the operator nor the node"
+		alone = until + "not the operator; the node did not ask"
+	)
+	operatorOnly := func(fail func(*diag.Fact)) answers {
+		return answers{"node_task_roundtrip/enqueue": offset(500, fail), "terminal_token_mint/mint": offset(600, fail)}
+	}
 	ended := func(fail func(*diag.Fact)) answers {
 		a := answers{}
 		for _, id := range []string{"node_heartbeat/read_model", "node_heartbeat/node_after",
@@ -49,37 +56,45 @@ func TestPlatformGone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		world answers
 		hop   diag.HopID // of the blame
-		gone  bool
+		words string     // "" if the platform has not ended
 	}{
-		"all of it refuses": {refused, diag.HopNodeHeartbeat, true},
-		"edges stay":        {ended(badGateway), diag.HopNodeHeartbeat, true},
+		"all of it refuses": {refused, diag.HopNodeHeartbeat, gone},
+		"edges stay":        {ended(badGateway), diag.HopNodeHeartbeat, gone},
+		"a listener resets what it had not accepted": {with(refused, answers{
+			"node_terminal_reachability/stream": offset(600, failWith(diag.TCPReset, "tcp")),
+		}), diag.HopNodeHeartbeat, gone},
 		"a listener that another one's answer seems to prove": {with(ended(badGateway), answers{
 			"node_terminal_reachability/stream~other-listener": func(f *diag.Fact) { f.Failure, f.HTTP = "", nil },
-		}), diag.HopNodeHeartbeat, true},
+		}), diag.HopNodeHeartbeat, gone},
 		"the health page was still unanswered": {
 			with(refused, answers{"control_plane_access/healthz": offset(500, failWith(diag.HTTPClosed, "http"))}),
-			diag.HopControlPlaneAccess, true,
+			diag.HopControlPlaneAccess, gone,
 		},
 		"the API answers later": {with(refused, answers{"terminal_token_mint/mint": offset(900, func(*diag.Fact) {})}),
-			diag.HopNodeRuntimeAPI, false},
+			diag.HopNodeRuntimeAPI, ""},
 		"a gateway hangs, and its requests began before the API's last answer": {
 			answers{"control_plane_access/healthz": offset(400, func(*diag.Fact) {}),
 				"terminal_token_mint/mint":          lasting(20, 4000, failWith(diag.HTTPTimeout, "http")),
 				"terminal_public_route/healthz":     lasting(40, 4000, failWith(diag.HTTPTimeout, "http")),
 				"node_terminal_reachability/stream": lasting(60, 5500, failWith(diag.HTTPTimeout, "ws"))},
-			diag.HopTerminalTokenMint, false,
+			diag.HopTerminalTokenMint, "",
 		},
 		"the node alone": {
 			answers{"node_runtime_api_reachability/reach": refused["node_runtime_api_reachability/reach"],
 				"node_terminal_reachability/stream": refused["node_terminal_reachability/stream"]},
-			diag.HopNodeRuntimeAPI, false,
+			diag.HopNodeRuntimeAPI, "",
 		},
 		"the operator alone": {answers{"terminal_token_mint/mint": refused["terminal_token_mint/mint"],
-			"terminal_public_route/healthz": refused["terminal_public_route/healthz"]}, diag.HopTerminalTokenMint, false},
+			"terminal_public_route/healthz": refused["terminal_public_route/healthz"]}, diag.HopTerminalTokenMint, ""},
+		"the operator alone, by the API": {operatorOnly(failWith(diag.TCPRefused, "tcp")), diag.HopNodeTaskRoundtrip, alone},
+		"the operator alone, by an edge": {operatorOnly(badGateway), diag.HopNodeTaskRoundtrip, alone},
+		"the operator alone, by silence": {
+			operatorOnly(failWith(diag.HTTPTimeout, "http")), diag.HopNodeTaskRoundtrip, "",
+		},
 		"one answer of the API is missing": {
 			answers{"terminal_token_mint/mint": offset(500, failWith(diag.HTTPTimeout, "http")),
 				"node_terminal_reachability/stream": refused["node_terminal_reachability/stream"]},
-			diag.HopTerminalTokenMint, false,
+			diag.HopTerminalTokenMint, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,10 +103,11 @@ func TestPlatformGone(t *testing.T) {
 			if v.Blame == nil || v.Blame.Hop != tc.hop {
 				t.Fatalf("blame %+v, want at %s\n%s", v.Blame, tc.hop, describe(r))
 			}
-			if strings.Contains(v.Blame.Text, gone) != tc.gone {
+			_, after, ended := strings.Cut(v.Blame.Text, until)
+			if ended != (tc.words != "") || !strings.HasPrefix(until+after, tc.words) {
 				t.Errorf("%q", v.Blame.Text)
 			}
-			if tc.gone && (v.Blame.Signal != diag.SigControlPlaneUnreachable || v.Proof != nil || len(v.OtherFindings) > 0 ||
+			if ended && (v.Blame.Signal != diag.SigControlPlaneUnreachable || v.Proof != nil || len(v.OtherFindings) > 0 ||
 				!strings.HasPrefix(v.Owner, "control plane API") || strings.Contains(v.Blame.Text, "mapping.paths")) {
 				t.Errorf("%+v, proof %v, others %v, owner %s", v.Blame, v.Proof, v.OtherFindings, v.Owner)
 			}

@@ -16,6 +16,7 @@ import (
 type platformEnd struct {
 	gone  bool
 	last  int64      // when its last answer was complete, in milliseconds since the walk's start
+	node  bool       // a request of the node came after that as well
 	hosts []string   // the addresses that stopped answering
 	by    *diag.Fact // the last answer
 }
@@ -25,7 +26,9 @@ const endSlack = 250
 
 // platformGone returns whether and when the platform stopped answering in this walk: its API answered, and after the
 // platform's last answer neither the API answered the operator, nor any listener the node. One missing answer of the
-// API is enough only if its port refuses, or if at least two more listeners do not answer.
+// API is enough only if its port refuses, or if at least two more listeners do not answer. If the node asked nothing
+// after the last answer, at least two of the operator's requests were refused or failed at the edge: silence may be the
+// operator's own.
 func platformGone(c *hop.Case) *platformEnd { return endMemo.Of(c) }
 
 var endMemo = hop.NewMemo(endOfPlatform)
@@ -56,7 +59,7 @@ func lastAnswer(c *hop.Case) (end platformEnd, ofAPI bool) {
 // stopped reports whether neither the operator's requests of the API nor any of the node's were answered after the last
 // answer, and adds the addresses of those that were not.
 func (end *platformEnd) stopped(c *hop.Case) bool {
-	ofAPI, ofNode, at := 0, 0, map[string]bool{}
+	ofAPI, said, at := 0, 0, map[string]bool{}
 	for f := range c.All() {
 		if !unansweredAfter(f, end.last) || !ofPlatform(c, f) {
 			continue
@@ -64,15 +67,20 @@ func (end *platformEnd) stopped(c *hop.Case) bool {
 		at[hop.HostPortOf(reading.Target(f))], end.hosts = true, append(end.hosts, reading.RemoteIP(f))
 		switch {
 		case f.Vantage == hop.Node:
-			ofNode++
+			end.node = true
 		case !asksAPI(c, f):
 		case f.Failure == diag.TCPRefused:
-			ofAPI += 2
+			ofAPI, said = ofAPI+2, said+1
+		case edgeAlone(f):
+			ofAPI, said = ofAPI+1, said+1
 		default:
 			ofAPI++
 		}
 	}
-	return ofNode > 0 && (ofAPI > 1 || (ofAPI > 0 && len(at) > 2))
+	if !end.node {
+		return said > 1
+	}
+	return ofAPI > 1 || (ofAPI > 0 && len(at) > 2)
 }
 
 // asksAPI reports whether a request of the operator was for the API: a gateway may have the API's address.
@@ -92,8 +100,9 @@ func unansweredAfter(f *diag.Fact, last int64) bool {
 	if !late || !hop.Conclusive(f) || f.Failure.Local() || platformAnswered(f) {
 		return false
 	}
+	// A listener that ends resets the connections that it has not accepted yet.
 	return (reading.GotNoAnswer(f) && !reading.InPhase(f, "dns")) || f.Failure == diag.TCPRefused ||
-		reading.HungUp(f) || edgeAlone(f) ||
+		f.Failure == diag.TCPReset || reading.HungUp(f) || edgeAlone(f) ||
 		(reading.Upgraded(f) && broke(f.WS))
 }
 
@@ -185,8 +194,11 @@ func platformEnded(d *doubted) string {
 	if d.out != nil && !ofPlatform(d.c, d.fact) && (ip == "" || !slices.Contains(end.hosts, ip)) {
 		return "" // a workload's route, at an edge of its own
 	}
-	return "the platform answered this walk until " + clockAt(d.c, d.fact, end.last) +
-		", and since then neither the operator nor the node"
+	text := "the platform answered this walk until " + clockAt(d.c, d.fact, end.last)
+	if !end.node {
+		return text + ", and since then not the operator; the node did not ask"
+	}
+	return text + ", and since then neither the operator nor the node"
 }
 
 func ofPlatformsEnd(d *doubted, words string) {

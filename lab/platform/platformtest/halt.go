@@ -36,10 +36,12 @@ func (p *Platform) halt(m haltMode, names []string) {
 			p.tb.Fatalf("no listener %s", name)
 		}
 		h.set(m)
-		if m == killed {
-			porttest.Keep(p.tb, h.Addr().String())
-		}
 		p.tb.Cleanup(func() { h.set(killed) })
+	}
+	for _, name := range names { // when all have ended, as one process ends
+		if m == killed {
+			porttest.Keep(p.tb, p.halts[name].Addr().String())
+		}
 	}
 }
 
