@@ -7,11 +7,15 @@ import (
 // Kind is what a line reports.
 type Kind string
 
-// Kinds of lines.
+// Kinds of lines. All but the first two have no code.
 const (
 	XID  Kind = "xid"
 	SXID Kind = "sxid"
-	Lost Kind = "lost" // the GPU has fallen off the bus, and the line has no code
+	Lost Kind = "lost" // the GPU has fallen off the bus
+
+	InitFailed    Kind = "init_failed"      // the driver could not initialize the GPU
+	ResetRequired Kind = "reset_required"   // the GPU must be reset before it can be used
+	Mismatch      Kind = "version_mismatch" // a program's driver library is of another version than the kernel module
 )
 
 // Absent stands for a number that a line does not have.
@@ -19,16 +23,20 @@ const Absent = -1
 
 // Limits for parts of a line. A process's name has at most 15 bytes in the kernel, 100 in the driver.
 const (
-	maxText = 512
-	maxName = 100
-	maxCode = 99_999
+	maxText   = 512
+	maxName   = 100
+	maxUnit   = 32
+	maxStatus = 160
+	maxCode   = 99_999
+	maxLink   = 4_095
 )
 
 // Line is the content of one line of the driver. Numbers that it does not have are Absent.
 type Line struct {
 	Kind   Kind
-	Code   int    // Absent for Lost
+	Code   int    // Absent for all kinds but XID and SXID
 	Device string // PCI address as 0000:3b:00.0; "" if the line has none that can be parsed
+	UUID   string // of the GPU, where the driver printed it before: see Finder
 
 	GPUInstance     int // MIG instance
 	ComputeInstance int // MIG instance
@@ -37,14 +45,23 @@ type Line struct {
 	Name string // of the process; "" if the driver did not know it
 	Text string // behind all that
 
-	Cause    int    // the XID that caused this one, according to the driver
-	Recovery int    // for an XID 154: the driver's number of the requested action
-	Severity string // for an SXID: "Fatal" or "Non-fatal"; "" if the line has none
-	Port     int    // for an SXID: the link of the switch
+	Cause    int // the XID that caused this one, according to the driver
+	Recovery int // for an XID 154: the driver's number of the requested action
+	Verdict
+
+	// Part is true for a line that only adds to a report before it: it is no report of its own.
+	Part bool
+}
+
+// Essence returns the parts of a line that decide what follows from it, without those that tell one occurrence from
+// the next.
+func (l *Line) Essence() Line {
+	return Line{Kind: l.Kind, Code: l.Code, Device: l.Device, Cause: l.Cause, Recovery: l.Recovery,
+		Verdict: Verdict{Severity: l.Severity, Reset: l.Reset, Injected: l.Injected}}
 }
 
 // ParseLine parses one line as the driver printed it, without a prefix; see Finder.FindInLog. The second result is
-// false for a line that reports neither an XID nor an SXID nor a lost GPU.
+// false for a line that reports nothing.
 func ParseLine(text string) (Line, bool) {
 	text = text[:min(len(text), maxRecord)]
 	text = strings.TrimLeft(text, " \t")
@@ -53,13 +70,21 @@ func ParseLine(text string) (Line, bool) {
 		if args, ok := strings.CutPrefix(rest, "Xid"); ok {
 			return parseXID(args)
 		}
-		return parseLost(rest)
+		if args, ok := strings.CutPrefix(rest, "SXid"); ok {
+			return parseSXID(args)
+		}
+		return parseUncoded(rest)
 	}
 	if rest, ok := strings.CutPrefix(text, "nvidia-nvswitch"); ok {
 		rest = strings.TrimLeft(rest, "0123456789")
 		if args, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(rest, ":"), " "), "SXid"); ok {
 			return parseSXID(args)
 		}
+		return Line{}, false
+	}
+	if strings.HasPrefix(text, "[drm:nv_drm") || strings.HasPrefix(text, "[nvidia-drm]") ||
+		strings.HasPrefix(text, "nvidia-modeset:") {
+		return parseUncoded(text)
 	}
 	return Line{}, false
 }
@@ -68,7 +93,7 @@ func ParseLine(text string) (Line, bool) {
 func blank(k Kind) Line {
 	return Line{
 		Kind: k, Code: Absent, GPUInstance: Absent, ComputeInstance: Absent, PID: Absent, Cause: Absent, Recovery: Absent,
-		Port: Absent,
+		Verdict: Verdict{Link: Absent},
 	}
 }
 
@@ -82,69 +107,46 @@ func parseXID(s string) (Line, bool) {
 	rest = l.process(rest)
 	const caused = " caused by previous Xid "
 	if i := strings.LastIndex(rest, caused); i >= 0 {
-		if n, end := decimal(rest[i+len(caused):]); n > 0 && strings.TrimRight(end, " .") == "" {
+		if n, end := decimal(rest[i+len(caused):]); n > 0 && strings.TrimRight(end, " .\r") == "" {
 			l.Cause, rest = n, rest[:i]
 		}
 	}
 	l.Text = cut(strings.TrimRight(rest, " \r"), maxText)
-	if l.Code == 154 {
+	if l.Code == recoveryCode {
 		l.Recovery = recovery(l.Text)
 	}
+	l.Verdict = VerdictOf(l.Code, l.Text)
 	return l, true
 }
 
-// parseSXID parses what follows "nvidia-nvswitch0: SXid": " (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up".
-func parseSXID(s string) (Line, bool) {
-	l := blank(SXID)
-	rest, ok := l.head(s)
-	if !ok {
-		return Line{}, false
-	}
-	for _, word := range [...]string{"Fatal", "Non-fatal"} {
-		after, ok := strings.CutPrefix(rest, word)
-		if ok && (after == "" || after[0] == ',' || after[0] == ' ') {
-			l.Severity, rest = word, strings.TrimLeft(after, ", ")
-			break
-		}
-	}
-	if after, ok := strings.CutPrefix(rest, "Link "); ok {
-		if n, _ := decimal(after); n >= 0 {
-			l.Port = n
-		}
-	}
-	l.Text = cut(strings.TrimRight(rest, " \r"), maxText)
-	return l, true
-}
-
-// head parses "(ADDRESS): CODE," and returns what follows. An address that cannot be parsed is ignored; without a
-// numeric code the line is not a report.
+// head parses "(ADDRESS): CODE," and returns what follows. An address that is missing or cannot be parsed is ignored;
+// without a numeric code the line is not a report.
 func (l *Line) head(s string) (rest string, ok bool) {
-	s, ok = strings.CutPrefix(strings.TrimLeft(s, " "), "(")
-	if !ok {
-		return "", false
-	}
-	place, s, ok := strings.Cut(s, ")")
-	if !ok {
-		return "", false
+	s = strings.TrimLeft(s, " ")
+	place := ""
+	if inner, found := strings.CutPrefix(s, "("); found {
+		if place, s, ok = strings.Cut(inner, ")"); !ok {
+			return "", false
+		}
 	}
 	if s, ok = strings.CutPrefix(strings.TrimLeft(s, " "), ":"); !ok {
 		return "", false
 	}
 	l.Code, s = decimal(strings.TrimLeft(s, " "))
-	if l.Code < 1 || l.Code > maxCode || (s != "" && s[0] != ',' && s[0] != ' ' && s[0] != '\r') {
+	if l.Code < 1 || l.Code > maxCode || (s != "" && !strings.ContainsRune(", \r\t.;:(", rune(s[0]))) {
 		return "", false
 	}
 	l.place(place)
-	return strings.TrimLeft(s, ", "), true
+	return strings.TrimLeft(s, ",.;: \t"), true
 }
 
 // place parses the text in parentheses: the address, and instances of MIG.
 func (l *Line) place(s string) {
 	for i, word := range strings.Fields(s) {
 		if i == 0 {
-			l.Device = address(word)
+			l.Device = address(strings.TrimRight(word, ","))
 		} else if v, ok := strings.CutPrefix(word, "GPU-I:"); ok {
-			l.GPUInstance = whole(v)
+			l.GPUInstance = whole(strings.TrimRight(v, ","))
 		} else if v, ok := strings.CutPrefix(word, "GPU-CI:"); ok {
 			l.ComputeInstance = whole(v)
 		}
@@ -168,40 +170,4 @@ func (l *Line) process(s string) string {
 		s = strings.TrimLeft(rest, " ")
 	}
 	return s
-}
-
-// recovery parses the action that the driver now requests from the text of an XID 154: "... changed from 0x0 (None) to
-// 0x2 (Node Reboot Required)".
-func recovery(text string) int {
-	_, after, ok := strings.Cut(text, "ecovery action changed from ")
-	if ok {
-		_, after, ok = strings.Cut(after, " to 0x")
-	}
-	if !ok {
-		return Absent
-	}
-	n, digits := 0, 0
-	for digits < len(after) && digits < 7 && hex(after[digits]) >= 0 {
-		n = n<<4 | hex(after[digits])
-		digits++
-	}
-	if digits == 0 || digits == 7 {
-		return Absent
-	}
-	return n
-}
-
-// parseLost parses the single line "GPU 0000:91:00.0: GPU has fallen off the bus.".
-func parseLost(s string) (Line, bool) {
-	v, ok := strings.CutPrefix(s, "GPU ")
-	if !ok {
-		return Line{}, false
-	}
-	place, rest, ok := strings.Cut(v, " ")
-	if !ok || !strings.HasPrefix(strings.TrimLeft(rest, " "), "GPU has fallen off the bus") {
-		return Line{}, false
-	}
-	l := blank(Lost)
-	l.Device, l.Text = address(strings.TrimSuffix(place, ":")), cut(strings.TrimSpace(rest), maxText)
-	return l, l.Device != ""
 }

@@ -21,14 +21,27 @@ func report(l Line) string {
 		n     int
 	}{
 		{"gi", l.GPUInstance}, {"ci", l.ComputeInstance}, {"pid", l.PID}, {"cause", l.Cause}, {"recovery", l.Recovery},
-		{"port", l.Port},
+		{"link", l.Link},
 	} {
 		if n.n != Absent {
 			s = append(s, n.label+"="+strconv.Itoa(n.n))
 		}
 	}
-	if l.Severity != "" {
-		s = append(s, l.Severity)
+	for _, word := range [...]string{l.Severity, l.Unit, l.Reset} {
+		if word != "" {
+			s = append(s, word)
+		}
+	}
+	if l.Status != "" {
+		s = append(s, "status="+strings.ReplaceAll(l.Status, " ", ","))
+	}
+	for word, is := range map[string]bool{"injected": l.Injected, "part": l.Part} {
+		if is {
+			s = append(s, word)
+		}
+	}
+	if l.UUID != "" {
+		s = append(s, l.UUID)
 	}
 	if l.Name != "" {
 		s = append(s, "name="+l.Name)
@@ -84,7 +97,7 @@ func TestLines(t *testing.T) {
 }
 
 // TestLostOverLines: a lost GPU without an XID is found however its report is split into lines of a log. A driver's
-// refusal of a GPU that begins with the same words is not one.
+// refusal of a GPU begins with the same words.
 func TestLostOverLines(t *testing.T) {
 	const indent = "               "
 	for name, tc := range map[string]struct {
@@ -102,7 +115,7 @@ func TestLostOverLines(t *testing.T) {
 			"NVRM: fallen off the bus and is not responding to commands.#012", "lost ? 0000:b3:00.0"},
 		"another reason (NVIDIA/open-gpu-kernel-modules#1027)": {"May 11 19:25:29 homecomp kernel: NVRM: The NVIDIA GPU " +
 			"0000:01:00.0 (PCI ID: 10de:2b85)\n" + indent +
-			"NVRM: installed in this system requires use of the NVIDIA open kernel modules.", none},
+			"NVRM: installed in this system requires use of the NVIDIA open kernel modules.", "init_failed ? 0000:01:00.0"},
 	} {
 		var f Finder
 		got := none
@@ -150,13 +163,15 @@ func FuzzLine(f *testing.F) {
 		if !ok {
 			return
 		}
-		if l.Kind != Lost && (l.Code < 1 || l.Code > maxCode) {
+		if coded := l.Kind == XID || l.Kind == SXID; coded != (l.Code != Absent) ||
+			(coded && (l.Code < 1 || l.Code > maxCode)) {
 			t.Errorf("code %d", l.Code)
 		}
-		if len(l.Text) > maxText || len(l.Name) > maxName || len(l.Device) > len("00000000:00:00.0") {
+		if len(l.Text) > maxText || len(l.Name) > maxName || len(l.Device) > len("00000000:00:00.0") ||
+			len(l.Unit) > maxUnit || len(l.Status) > maxStatus {
 			t.Errorf("not bounded: %+v", l)
 		}
-		for _, n := range []int{l.GPUInstance, l.ComputeInstance, l.PID, l.Cause, l.Recovery, l.Port} {
+		for _, n := range []int{l.GPUInstance, l.ComputeInstance, l.PID, l.Cause, l.Recovery, l.Link} {
 			if n < Absent {
 				t.Errorf("a number below absent: %+v", l)
 			}

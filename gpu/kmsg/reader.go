@@ -145,7 +145,7 @@ func (r *Reader) record(raw []byte) {
 		r.last = rec.At
 		return
 	}
-	if !part && !bytes.Contains(body, []byte("NVRM")) && !bytes.Contains(body, []byte("nvswitch")) {
+	if !part && !mentions(body) {
 		r.flush()
 		return
 	}
@@ -158,6 +158,12 @@ func (r *Reader) record(raw []byte) {
 	r.flush()
 	r.pending, r.have, r.last = rec, true, rec.At
 	r.body = append(r.body[:0], body...)
+}
+
+// mentions reports whether a record may be of one of NVIDIA's drivers.
+func mentions(body []byte) bool {
+	return bytes.Contains(body, []byte("NVRM")) || bytes.Contains(body, []byte("nvswitch")) ||
+		bytes.Contains(body, []byte("nv_drm")) || bytes.Contains(body, []byte("nvidia-"))
 }
 
 // goesOn reports whether a fragment continues the pending line. A fragment that begins like the driver's lines is a new
@@ -186,5 +192,5 @@ func (r *Reader) flush() {
 			})
 		}
 	}
-	r.again = 0
+	r.finder.client, r.again = 0, 0
 }

@@ -265,6 +265,7 @@ func (idler) Read([]byte) (int, error) { return 0, nil }
 func TestFragments(t *testing.T) {
 	head, tail := xid79[:50], xid79[50:]
 	const lost = "-1 GPU has fallen off the bus and is not responding to commands"
+	const nowhere = "-1 fallen off the bus and is not responding to commands." // of no GPU that is known
 	only79 := []string{"79 GPU has fallen off the bus."}
 	begin, end := "NVRM: The NVIDIA GPU 0000:18:00.0", "NVRM: fallen off the bus and is not responding to commands."
 	middle := "NVRM: (PCI ID: 10de:2901) installed in this system has"
@@ -288,9 +289,10 @@ func TestFragments(t *testing.T) {
 			[][2]string{{"-", begin}, {"-", middle}, {"-", end}},
 			[]string{lost},
 		},
-		"the end alone": {[][2]string{{"-", end}}, nil},
+		"the end alone": {[][2]string{{"-", end}}, []string{nowhere}},
 		"the end too late": {
-			[][2]string{{"-", begin}, {"-", "NVRM: 1"}, {"-", "NVRM: 2"}, {"-", "NVRM: 3"}, {"-", "NVRM: 4"}, {"-", end}}, nil,
+			[][2]string{{"-", begin}, {"-", "NVRM: 1"}, {"-", "NVRM: 2"}, {"-", "NVRM: 3"}, {"-", "NVRM: 4"}, {"-", end}},
+			[]string{nowhere},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,11 @@ type Tally struct {
 	index, folded map[Line]int
 }
 
-// Add adds e, or counts it to an equal event.
+// Add adds e, or counts it to an equal event. A part of another report is not counted.
 func (t *Tally) Add(e Event) {
+	if e.Part {
+		return
+	}
 	if t.index == nil {
 		t.index, t.folded = map[Line]int{}, map[Line]int{}
 	}
@@ -40,7 +43,7 @@ func (t *Tally) Add(e Event) {
 		t.Events = append(t.Events, e)
 		return
 	}
-	coarse := Line{Kind: e.Kind, Code: e.Code, Device: e.Device, Recovery: e.Recovery}
+	coarse := e.Essence()
 	if i, ok := t.folded[coarse]; ok {
 		t.grow(i, e)
 		return

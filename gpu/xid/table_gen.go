@@ -3,7 +3,7 @@
 package xid
 
 // Digest is that of the files that the tables are made from: two programs with the same have the same tables.
-const Digest = "9c0f7471df32"
+const Digest = "32a68485f241"
 
 var sourceRows = [...]Source{
 	{
@@ -57,6 +57,7 @@ var classRows = [...]ClassRow{
 	{Info, false, "noted by the driver; nothing follows", None, []string{"nothing"}},
 	{Sympathetic, false, "follows another error, which decides", None, []string{"find the error before it and follow that"}},
 	{GPUReset, false, "the GPU is not usable until it is reset", GPU, []string{"drain the GPU, then reset it, together with its NVLink peers where the platform resets them as one", "if it comes again after the reset, ask the vendor's support"}},
+	{Drain, false, "the GPU goes on with what it runs, and the driver asks that it be drained and reset", GPU, []string{"give the GPU no new work; when what it runs has ended, reset it", "if it comes again after the reset, ask the vendor's support"}},
 	{Reboot, false, "only a reboot of the node may bring the GPU back", Node, []string{"drain and reboot the node", "if it comes again, have the GPU and its slot checked"}},
 	{Hands, false, "somebody must go to the machine", GPU, []string{"drain the GPU", "have the machine checked on site"}},
 	{Support, false, "no published action but to ask; current GPUs do not use the code, or its meaning is not public", Undecided, []string{"keep the kernel log", "ask the vendor's support"}},
@@ -65,6 +66,7 @@ var classRows = [...]ClassRow{
 	{Software, false, "versions of driver, firmware and guest do not fit", None, []string{"update the software"}},
 	{VM, false, "a virtual machine must be restarted", None, []string{"restart the virtual machine", "if it comes again, ask the vendor's support"}},
 	{Carrier, false, "carries the driver's own verdict in its text", Undecided, []string{"take the action that the text names"}},
+	{Injected, false, "an error that was injected for a test, as the driver marks it", None, []string{"nothing, if you test; what the driver asks for afterwards (XID 154) counts as ever", "else find who injects errors on this node"}},
 	{Unknown, false, "newer than every published list of actions; not known to be harmless", Undecided, []string{"leave the GPU in service only if its work goes on", "keep the kernel log", "ask the vendor's support"}},
 	{Nonfatal, true, "an error that the switch corrected or that ended no link", None, []string{"nothing at once", "if the same link gets it again and again, have the link checked"}},
 	{Fatal, true, "a link of the switch has ended; the GPU at its other end gets XID 74", GPU, []string{"drain the GPU at the other end of the link; where the link joins two switches, all GPUs that use it", "restart their applications or guests, which resets the link"}},
@@ -1470,4 +1472,22 @@ var switchRows = [...]SwitchRow{
 	{30004, "NPORT_REDUCTIONTSTATE_CRUMBSTORE_ECC_DBE_ERR", Unlisted},
 	{30005, "NPORT_REDUCTIONTSTATE_CRUMBSTORE_BUF_OVERWRITE_ERR", Unlisted},
 	{30006, "NPORT_REDUCTIONTSTATE_CRUMBSTORE_RTO_ERR", Unlisted},
+}
+
+var uncodedRows = [...]UncodedRow{
+	{
+		Word: "lost", Title: "the GPU has fallen off the bus", Class: Reboot, Why: "The driver cannot reach the GPU over PCIe any more. It is what XID 79 reports, and the XID may be missing.",
+	},
+	{
+		Word: "init_failed", Title: "the driver could not initialize the GPU", Class: GPUReset, Why: "No program can use the GPU. The numbers behind RmInitAdapter failed name the step, in a form that NVIDIA does not publish; XID 143 is the newer form.",
+		Do: []string{"read the lines before it: missing power, memory regions that the firmware did not assign, and a kernel module of the wrong kind are named there", "reset the GPU; if that fails, reboot the node", "if it comes again after a reboot, have the GPU and its slot checked"},
+	},
+	{
+		Word: "reset_required", Title: "the GPU must be reset before it can be used", Class: GPUReset, Why: "The driver refuses work with the status NV_ERR_RESET_REQUIRED since an earlier error.",
+		Do: []string{"find the error before it: it is the cause", "drain the GPU, then reset it, together with its NVLink peers where the platform resets them as one", "if it comes again after the reset, ask the vendor's support"},
+	},
+	{
+		Word: "version_mismatch", Title: "a program's driver library is of another version than the kernel module", Class: Software, Why: "The driver refused one program. Any program can claim any version, so this condemns nothing; after an update of the driver without a reboot every program is refused, and NVML's answer tells that (18).",
+		Do: []string{"if nvidia-smi is refused as well: reboot the node, or reload the kernel module", "else give the program's container the driver's own libraries"},
+	},
 }

@@ -18,6 +18,7 @@ const (
 	Info        Class = "info"
 	Sympathetic Class = "sympathetic"
 	GPUReset    Class = "gpu_reset"
+	Drain       Class = "drain"
 	Reboot      Class = "reboot"
 	Hands       Class = "hands"
 	Support     Class = "support"
@@ -26,6 +27,7 @@ const (
 	Software    Class = "software"
 	VM          Class = "vm"
 	Carrier     Class = "carrier"
+	Injected    Class = "injected"
 	Unknown     Class = "unknown"
 )
 

@@ -261,6 +261,9 @@ var vocabRows = [...]vocab{
 		{"xid", "an error of the GPU driver, with a code"},
 		{"sxid", "an error of the NVSwitch driver, with a code"},
 		{"lost", "the GPU has fallen off the bus, and the line has no code; an XID 79 may be beside it"},
+		{"init_failed", "the driver could not initialize the GPU, and no program can use it"},
+		{"reset_required", "the driver refuses work until the GPU is reset"},
+		{"version_mismatch", "the driver refused a program whose library is of another version than the kernel module"},
 	}},
 	{"log gap", "why a part of the kernel log was not looked at", []meaning{
 		{"overrun", "the kernel overwrote records before they were read"},

@@ -24,6 +24,7 @@ type xidTables struct {
 	Classes []xidClass
 	Xids    []xidRow
 	Sxids   []sxidRow
+	Uncoded []uncodedRow
 }
 
 type xidSource struct {
@@ -65,6 +66,14 @@ type sxidRow struct {
 	Class  string `yaml:"class" of:"Class"`
 }
 
+type uncodedRow struct {
+	ID    string   `yaml:"id"`
+	Title string   `yaml:"title"`
+	Class string   `yaml:"class" of:"Class"`
+	Why   string   `yaml:"why"`
+	Do    []string `yaml:"do,omitempty"`
+}
+
 // readXids reads every file.
 func readXids(root string) (*xidTables, error) {
 	x := &xidTables{words: words{}}
@@ -76,7 +85,8 @@ func readXids(root string) (*xidTables, error) {
 	for _, f := range [...]struct {
 		file string
 		rows any
-	}{{"sources.yaml", &x.Sources}, {"classes.yaml", &x.Classes}, {"xids.yaml", &x.Xids}, {"sxids.yaml", &x.Sxids}} {
+	}{{"sources.yaml", &x.Sources}, {"classes.yaml", &x.Classes}, {"xids.yaml", &x.Xids}, {"sxids.yaml", &x.Sxids},
+		{"uncoded.yaml", &x.Uncoded}} {
 		r := &reader{file: path.Join(xidFolder, f.file), words: x.words}
 		nodes := r.sequence(root)
 		r.rows(nodes, f.rows)
@@ -126,6 +136,11 @@ func (x *xidTables) check() (found []error) {
 	for _, r := range x.Xids {
 		if of[r.Class] != "xid" {
 			found = append(found, fmt.Errorf("%s/xids.yaml: %d: %s is no class of XIDs", xidFolder, r.Code, r.Class))
+		}
+	}
+	for _, r := range x.Uncoded {
+		if of[r.Class] != "xid" {
+			found = append(found, fmt.Errorf("%s/uncoded.yaml: %s: %s is no class of XIDs", xidFolder, r.ID, r.Class))
 		}
 	}
 	for _, r := range x.Sxids {
