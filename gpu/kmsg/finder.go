@@ -113,18 +113,23 @@ func (f *Finder) spread(rest string, l *Line, ok bool) (ignored bool) {
 
 // complete adds what earlier lines of the driver have about the same report.
 func (f *Finder) complete(l *Line) {
+	if l.Device == "" && l.Kind != XID && l.Kind != SXID && l.Kind != Mismatch {
+		l.Device = f.near()
+	}
 	switch {
+	case l.Kind == Lost:
+		l.Part = f.had(func(p *past) bool {
+			return (p.kind == Lost || (p.kind == XID && p.code == lostCode)) && p.device == l.Device
+		})
 	case l.Part: // of a failed initialization
 		l.Part = f.had(func(p *past) bool {
-			return (p.kind == InitFailed || p.kind == Lost) && (l.Device == "" || p.device == "" || p.device == l.Device)
+			lost := p.kind == Lost || (p.kind == XID && p.code == lostCode)
+			return (p.kind == InitFailed || lost) && (l.Device == "" || p.device == "" || p.device == l.Device)
 		})
 	case l.continues():
 		l.Part = f.had(func(p *past) bool {
 			return p.kind == SXID && p.told && p.code == l.Code && p.device == l.Device
 		})
-	}
-	if l.Device == "" && l.Kind != XID && l.Kind != SXID && l.Kind != Mismatch {
-		l.Device = f.near()
 	}
 	if l.Device != "" && l.Kind != SXID {
 		l.UUID = f.uuids[l.Device]
@@ -172,7 +177,7 @@ func (f *Finder) name(rest string) {
 // words before it, or end in a bracket, ";" or "kernel:".
 func (f *Finder) FindInLog(line string) (Line, bool) {
 	line = line[:min(len(line), maxRecord)]
-	for _, mark := range [...]string{"NVRM:", "nvidia-nvswitch"} {
+	for _, mark := range marks {
 		i := strings.Index(line, mark)
 		if i < 0 || !isPrefix(line[:i]) {
 			continue

@@ -60,6 +60,9 @@ func (l *Line) Essence() Line {
 		Verdict: Verdict{Severity: l.Severity, Reset: l.Reset, Injected: l.Injected}}
 }
 
+// marks are how lines of NVIDIA's drivers begin that may report something.
+var marks = [...]string{"NVRM:", "nvidia-nvswitch", "nvidia-modeset:", "[drm:nv_drm", "[nvidia-drm]"}
+
 // ParseLine parses one line as the driver printed it, without a prefix; see Finder.FindInLog. The second result is
 // false for a line that reports nothing.
 func ParseLine(text string) (Line, bool) {
@@ -82,9 +85,10 @@ func ParseLine(text string) (Line, bool) {
 		}
 		return Line{}, false
 	}
-	if strings.HasPrefix(text, "[drm:nv_drm") || strings.HasPrefix(text, "[nvidia-drm]") ||
-		strings.HasPrefix(text, "nvidia-modeset:") {
-		return parseUncoded(text)
+	for _, mark := range marks[2:] {
+		if strings.HasPrefix(text, mark) {
+			return parseUncoded(text)
+		}
 	}
 	return Line{}, false
 }

@@ -14,6 +14,8 @@ const (
 	ResetNone  = "none"
 	ResetGPU   = "gpu_reset"       // RST: Yes
 	ResetDrain = "drain_and_reset" // D-RST: Yes: once the GPU's present work has ended
+
+	ResetUnknown = "unknown" // words that this version does not know, or that are cut off
 )
 
 // Verdict is what the driver's own words in a line decide. Words that a line does not have are "".
@@ -31,6 +33,7 @@ type Verdict struct {
 // Codes whose text has a form of its own.
 const (
 	nvlinkCode      = 74
+	lostCode        = 79
 	containedCode   = 94
 	uncontainedCode = 95
 	firstNVLink5    = 144
@@ -65,17 +68,14 @@ func VerdictOf(code int, text string) Verdict {
 // resetOf parses "RST: No, D-RST: Yes", with which a text about a contained or uncontained error ends. Of these two
 // codes, the first half is enough: the line may be cut off.
 func resetOf(code int, text string) string {
-	const mark = "RST: "
+	const mark = "RST:"
 	i := strings.LastIndex(text, mark)
 	if i < 0 {
 		return ""
 	}
 	reset, drain := yes(text[i+len(mark):]), ""
-	if head, found := strings.CutSuffix(text[:i], "D-"); found {
-		drain, reset = reset, ""
-		if i = strings.LastIndex(head, mark); i >= 0 {
-			reset = yes(head[i+len(mark):])
-		}
+	if head, found := strings.CutSuffix(text[:i], "D-"); found && strings.Contains(head, mark) {
+		drain, reset = reset, yes(head[strings.LastIndex(head, mark)+len(mark):])
 	} else if code != containedCode && code != uncontainedCode {
 		return ""
 	}
@@ -87,13 +87,13 @@ func resetOf(code int, text string) string {
 	case reset == "no" && drain == "no":
 		return ResetNone
 	}
-	return ""
+	return ResetUnknown
 }
 
 // yes returns "yes" or "no" if s begins with that word and a comma or the end follows.
 func yes(s string) string {
 	s, _, _ = strings.Cut(s, ",")
-	switch s = strings.ToLower(strings.TrimRight(s, " .\r")); s {
+	switch s = strings.ToLower(strings.Trim(s, " .\r")); s {
 	case "yes", "no":
 		return s
 	}
@@ -101,8 +101,16 @@ func yes(s string) string {
 }
 
 // nvlink5 parses "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)". XC tells whether the error is contained
-// to this GPU, i whether it was injected. Of a code that is known to have this form, a part of it is enough.
+// to this GPU, i whether it was injected. Of a code that is known to have this form, a part of it is enough. What is
+// behind the last comma counts: a part of a process's name may be before it.
 func (v *Verdict) nvlink5(text string, known bool) bool {
+	if i := strings.LastIndex(text, ", "); i >= 0 && v.nvlink5Words(text[i+2:], known) && v.Severity != "" {
+		return true
+	}
+	return v.nvlink5Words(text, known)
+}
+
+func (v *Verdict) nvlink5Words(text string, known bool) bool {
 	unit, rest, _ := strings.Cut(text, " ")
 	unit = strings.TrimRight(unit, ",:")
 	if !isUnit(unit) {
@@ -113,7 +121,8 @@ func (v *Verdict) nvlink5(text string, known bool) bool {
 	}
 	word, rest := severity(strings.TrimLeft(rest, " "))
 	marks := strings.Fields(rest)
-	marked := len(marks) >= 2 && strings.HasPrefix(marks[0], "XC") && len(marks[1]) == 2 && marks[1][0] == 'i'
+	marked := word != "" && len(marks) >= 3 && strings.HasPrefix(marks[0], "XC") && len(marks[1]) == 2 &&
+		marks[1][0] == 'i' && marks[2] == "Link" // longer than a process's name
 	if !marked && !known {
 		return false
 	}
@@ -186,12 +195,16 @@ func recovery(text string) int {
 	} else {
 		return Absent
 	}
-	n, words := action(strings.TrimLeft(after, " "))
+	after = strings.TrimLeft(after, " ")
+	n, words := action(after)
+	isHex := strings.HasPrefix(after, "0x")
 	words = strings.Trim(words, " ().\r")
 	named, known := actions[words]
 	switch {
 	case n == Absent && known:
 		return named
+	case n == 0 && words == "" && (strings.Contains(lower, "(") || strings.Contains(lower, "0x") != isHex):
+		return Absent // cut off: words or digits should follow
 	case n == 0 && words != "" && (!known || named != 0):
 		return Absent
 	}

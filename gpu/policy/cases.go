@@ -57,6 +57,9 @@ type eventText struct {
 	CausedBy *int   `yaml:"caused_by"`
 	Recovery *int64 `yaml:"recovery"` // the driver's number of the action
 	Severity string `yaml:"severity"`
+	Reset    string `yaml:"reset"`
+	Link     *int   `yaml:"link"`
+	Injected bool   `yaml:"injected"`
 	PID      *int   `yaml:"pid"`
 	Process  string `yaml:"process"`
 	Text     string `yaml:"text"`
@@ -222,7 +225,7 @@ func (x *eventText) event() report.Event {
 	}
 	ev.XID = &report.XID{
 		Code: x.Code, PID: x.PID, Process: x.Process, Text: x.Text, CausedBy: x.CausedBy, Recovery: x.Recovery,
-		Severity: x.Severity, Times: max(x.Times, 1), BootID: x.Boot,
+		Severity: x.Severity, Reset: x.Reset, Link: x.Link, Injected: x.Injected, Times: max(x.Times, 1), BootID: x.Boot,
 	}
 	return ev
 }

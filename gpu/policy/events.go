@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
@@ -82,8 +83,8 @@ func resets(e *report.Event) bool {
 	if e.XID == nil {
 		return false
 	}
-	class, _ := classOf(e.Type, e.XID)
-	return class == xid.GPUReset
+	class, _ := Reported(e).Consequence()
+	return class == xid.GPUReset || class == xid.Drain
 }
 
 // asked returns the recovery action that an event reports, and whether it reports one.
@@ -118,11 +119,34 @@ func eventWords(e *report.Event) string {
 			words += fmt.Sprint(", caused by ", *e.XID.CausedBy)
 		}
 	}
+	if e.XID != nil {
+		words += toldWords(told(e.Type, e.XID))
+	}
 	if action, asks := asked(e); asks {
 		words += " " + string(action)
 	}
 	if e.XID != nil && e.XID.Times > 1 {
 		words += fmt.Sprintf(" (%d times)", e.XID.Times)
+	}
+	return words
+}
+
+// toldWords describes the driver's own verdict in an error.
+func toldWords(x *report.XID) (words string) {
+	if x.Severity != "" {
+		words += ", " + x.Severity
+	}
+	if x.Link != nil {
+		words += fmt.Sprint(", link ", *x.Link)
+	}
+	switch x.Reset {
+	case kmsg.ResetGPU:
+		words += ", RST: Yes"
+	case kmsg.ResetDrain:
+		words += ", D-RST: Yes"
+	}
+	if x.Injected {
+		words += ", injected"
 	}
 	return words
 }

@@ -273,7 +273,7 @@ func TestValuesOfLinksAndClocks(t *testing.T) {
 	}
 }
 
-// TestClassesOfEvents: the driver's own severity outranks the tables.
+// TestClassesOfEvents: the driver's own words outrank the tables.
 func TestClassesOfEvents(t *testing.T) {
 	code := func(n int) *int { return &n }
 	for name, tc := range map[string]struct {
@@ -281,8 +281,26 @@ func TestClassesOfEvents(t *testing.T) {
 		xid  report.XID
 		want string
 	}{
-		"application":            {report.XIDEvent, report.XID{Code: code(31)}, "app none"},
-		"fallen off the bus":     {report.LostEvent, report.XID{}, "reboot node"},
+		"application":          {report.XIDEvent, report.XID{Code: code(31)}, "app none"},
+		"fallen off the bus":   {report.LostEvent, report.XID{}, "reboot node"},
+		"not initialized":      {report.InitEvent, report.XID{}, "gpu_reset gpu"},
+		"not known to this":    {"newer", report.XID{}, "unknown undecided"},
+		"versions":             {report.MismatchEvent, report.XID{}, "software none"},
+		"contained, RST":       {report.XIDEvent, report.XID{Code: code(94), Reset: "gpu_reset"}, "gpu_reset gpu"},
+		"contained, D-RST":     {report.XIDEvent, report.XID{Code: code(94), Reset: "drain_and_reset"}, "drain gpu"},
+		"contained, neither":   {report.XIDEvent, report.XID{Code: code(94), Reset: "none"}, "app none"},
+		"uncontained, neither": {report.XIDEvent, report.XID{Code: code(95), Reset: "none"}, "gpu_reset gpu"},
+		"off the bus, D-RST":   {report.XIDEvent, report.XID{Code: code(79), Reset: "drain_and_reset"}, "reboot node"},
+		"NVLink 5, no word":    {report.XIDEvent, report.XID{Code: code(149)}, "link undecided"},
+		"NVLink 5, Nonfatal":   {report.XIDEvent, report.XID{Code: code(149), Severity: "Non-fatal"}, "link undecided"},
+		"NVLink 5, Fatal":      {report.XIDEvent, report.XID{Code: code(149), Severity: "Fatal"}, "gpu_reset gpu"},
+		"newer, Fatal":         {report.XIDEvent, report.XID{Code: code(177), Severity: "Fatal"}, "gpu_reset gpu"},
+		"injected": {report.XIDEvent, report.XID{Code: code(149), Severity: "Fatal", Injected: true},
+			"injected none"},
+		"in the text alone": {report.XIDEvent, report.XID{Code: code(94), Text: "Contained: SM (0x1). RST: No, D-RST: Yes"},
+			"drain gpu"},
+		"SXID, Always fatal": {report.SXIDEvent, report.XID{Code: code(99999), Severity: "Always fatal"},
+			"always_fatal node"},
 		"no table has it":        {report.XIDEvent, report.XID{Code: code(177)}, "unknown undecided"},
 		"follows":                {report.XIDEvent, report.XID{Code: code(45)}, "sympathetic none"},
 		"follows a fatal one":    {report.XIDEvent, report.XID{Code: code(45), CausedBy: code(79)}, "reboot node"},
@@ -294,10 +312,9 @@ func TestClassesOfEvents(t *testing.T) {
 		"SXID, of the table": {report.SXIDEvent, report.XID{Code: code(20034)}, "fatal gpu"},
 		"SXID, of the whole fabric": {report.SXIDEvent, report.XID{Code: code(10003), Severity: "Fatal"},
 			"always_fatal node"},
-		"SXID without a code": {report.SXIDEvent, report.XID{}, "unlisted undecided"},
-		"SXID, unlisted":      {report.SXIDEvent, report.XID{Code: code(99999)}, "unlisted undecided"},
+		"SXID, unlisted": {report.SXIDEvent, report.XID{Code: code(99999)}, "unlisted undecided"},
 	} {
-		class, scope := classOf(tc.of, &tc.xid)
+		class, scope := Reported(&report.Event{Type: tc.of, XID: &tc.xid}).Consequence()
 		if got := string(class) + " " + string(scope); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}

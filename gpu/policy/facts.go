@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
@@ -17,88 +16,38 @@ func eventValues(e *report.Event, id report.Identity) Values {
 	v.number("gpu_instance", id.GPUInstance)
 	v.number("compute_instance", id.ComputeInstance)
 	class, condemns := xid.Unknown, xid.Undecided
-	if x := e.XID; x != nil {
-		v["times"] = Value{Of: x.Times}
-		v.number("code", x.Code)
-		v.number("caused_by", x.CausedBy)
-		v.number("root", x.Code)
-		v.number("root", x.CausedBy)
-		v.number("pid", x.PID)
-		v.number("port", x.Port)
-		v.text("process", x.Process)
-		v.text("severity", x.Severity)
-		v["text"] = Value{}
-		v.text("text", x.Text)
-		class, condemns = classOf(e.Type, x)
-		if x.Recovery != nil {
-			action := report.ActionOf(*x.Recovery)
-			v.text("recovery_action", string(action))
-			condemns = scopeOf(action)
-		}
+	if e.XID != nil {
+		errorValues(v, told(e.Type, e.XID))
+		class, condemns = Reported(e).Consequence()
 	}
 	if e.Action != nil {
 		v.text("recovery_action", string(e.Action.Action))
-		class, condemns = xid.Carrier, scopeOf(e.Action.Action)
+		class, condemns = xid.Carrier, xid.ScopeOfAction(e.Action.To)
 	}
 	v["class"], v["condemns"] = Value{Of: string(class)}, Value{Of: string(condemns)}
-	if v["text"] == (Value{}) {
-		delete(v, "text")
-	}
 	return v
 }
 
-// fallenOff is the XID of a GPU that has fallen off the bus, which a line may report without a code.
-const fallenOff = 79
-
-// classOf returns the class of an error, and the scope that takes no new work after it.
-func classOf(t report.EventType, x *report.XID) (xid.Class, xid.Scope) {
-	class := xid.Unknown
-	switch {
-	case t == report.SXIDEvent:
-		class = classOfSwitch(x)
-	case t == report.LostEvent:
-		class = classOfCode(fallenOff)
-	case x.Code != nil:
-		class = classOfCode(*x.Code)
-		// An error that follows from another one is as bad as that one, which may not have been recorded.
-		if class == xid.Sympathetic && x.CausedBy != nil {
-			class = classOfCode(*x.CausedBy)
-		}
+// errorValues adds the fields of an error.
+func errorValues(v Values, x *report.XID) {
+	v["times"], v["injected"] = Value{Of: x.Times}, Value{Of: x.Injected}
+	v.number("code", x.Code)
+	v.number("caused_by", x.CausedBy)
+	v.number("root", x.Code)
+	v.number("root", x.CausedBy)
+	v.number("pid", x.PID)
+	v.number("port", x.Port)
+	v.number("link", x.Port)
+	v.number("link", x.Link)
+	v.text("process", x.Process)
+	v.text("severity", x.Severity)
+	v.text("reset", x.Reset)
+	v.text("unit", x.Unit)
+	v.text("status", x.Status)
+	v.text("text", x.Text)
+	if x.Recovery != nil {
+		v.text("recovery_action", string(report.ActionOf(*x.Recovery)))
 	}
-	return class, xid.ClassRowOf(class).Condemns
-}
-
-func classOfCode(code int) xid.Class {
-	if r, ok := xid.Lookup(code); ok {
-		return r.Class
-	}
-	return xid.Unknown
-}
-
-// classOfSwitch returns an SXID's class: the driver's own severity outranks the table.
-func classOfSwitch(x *report.XID) xid.Class {
-	class := xid.Unlisted
-	if x.Code != nil {
-		if r, ok := xid.LookupSwitch(*x.Code); ok {
-			class = r.Class
-		}
-	}
-	switch {
-	case x.Severity == "Fatal" && class != xid.AlwaysFatal:
-		return xid.Fatal
-	case x.Severity == "Non-fatal":
-		return xid.Nonfatal
-	}
-	return class
-}
-
-// scopeOf returns the scope that takes no new work while the driver requests an action.
-func scopeOf(a report.Action) xid.Scope {
-	return cmp.Or(map[report.Action]xid.Scope{
-		report.ActionNone: xid.None, report.ActionRecoverIMEX: xid.None, // the latter is of the whole domain
-		report.ActionReset: xid.GPU, report.ActionDrainP2P: xid.GPU, report.ActionDrainAndReset: xid.GPU,
-		report.ActionReboot: xid.Node,
-	}[a], xid.Undecided)
 }
 
 // gpuValues returns the fields of a GPU of a sample.

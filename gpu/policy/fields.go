@@ -3,6 +3,7 @@ package policy
 import (
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
@@ -34,14 +35,22 @@ func Fields() []Field {
 		{AboutEvent, "code", Int, nil, "of an XID or SXID"},
 		{AboutEvent, "class", Text, classes(), "this project's class of the code; of an error that follows another one the " +
 			"class of that one, where the driver names it"},
-		{AboutEvent, "condemns", Text, scopes(), "what takes no new work, by that class, by the action of an XID 154, and " +
-			"by the driver's word Fatal of an SXID"},
+		{AboutEvent, "condemns", Text, scopes(), "what takes no new work, by that class, which the driver's own words " +
+			"make worse, and by the action of an XID 154"},
 		{AboutEvent, "caused_by", Int, nil, "the XID that caused this one, as the driver itself reports"},
 		{AboutEvent, "root", Int, nil, "caused_by where the driver names it, else code"},
 		{AboutEvent, "recovery_action", Text, actions(), "the action that the driver now asks for, of a recovery_action " +
 			"event and of an XID 154"},
-		{AboutEvent, "severity", Text, nil, "of an SXID, the driver's word: Fatal or Non-fatal"},
-		{AboutEvent, "port", Int, nil, "of an SXID"},
+		{AboutEvent, "severity", Text, []string{kmsg.Fatal, kmsg.Nonfatal, kmsg.AlwaysFatal}, "the driver's word, of an " +
+			"SXID and of an NVLink 5 error (XID 144 to 150)"},
+		{AboutEvent, "reset", Text, []string{kmsg.ResetNone, kmsg.ResetGPU, kmsg.ResetDrain, kmsg.ResetUnknown}, "the " +
+			"driver's word about a reset in a memory error (XID 94, 95): RST, or D-RST once the present work has ended"},
+		{AboutEvent, "injected", Bool, nil, "the driver marks the error as injected for a test"},
+		{AboutEvent, "link", Int, nil, "the NVLink of the GPU or switch"},
+		{AboutEvent, "unit", Text, nil, "of an NVLink 5 error: what reported it, as RLW_REMAP"},
+		{AboutEvent, "status", Text, nil, "of an NVLink or switch error: registers or status words, which drivers from 575 " +
+			"on lay out otherwise"},
+		{AboutEvent, "port", Int, nil, "of an SXID: link"},
 		{AboutEvent, "times", Int, nil, "how often the same was reported"},
 		{AboutEvent, "source", Text, []string{string(report.FromKernelLog), string(report.FromNVML),
 			string(report.FromAgent)},
@@ -90,7 +99,7 @@ func Fields() []Field {
 
 func eventTypes() []string {
 	return []string{string(report.XIDEvent), string(report.SXIDEvent), string(report.LostEvent),
-		string(report.RecoveryEvent)}
+		string(report.InitEvent), string(report.ResetEvent), string(report.MismatchEvent), string(report.RecoveryEvent)}
 }
 
 func actions() []string {

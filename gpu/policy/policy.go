@@ -59,6 +59,9 @@ type Rule struct {
 	Description string `json:"description,omitempty" yaml:"description"`
 	Condition   string `json:"condition" yaml:"condition"` // CEL, a bool
 	Result      Health `json:"result" yaml:"result"`
+	// Otherwise is for a rule about everything that no rule before it decides. It is evaluated like every other; a rule
+	// for HEALTHY before it that also holds is what its author meant, and not noted.
+	Otherwise bool `json:"otherwise,omitempty" yaml:"otherwise"`
 
 	Line     int `json:"line" yaml:"-"`           // line in the file
 	CondLine int `json:"condition_line" yaml:"-"` // line of the condition's first line

@@ -38,15 +38,25 @@ type EventType string
 
 // Types of events, each with its section.
 const (
-	XIDEvent      EventType = "xid"             // XID: an error code of a GPU
-	SXIDEvent     EventType = "sxid"            // XID: an error code of an NVSwitch
-	LostEvent     EventType = "lost"            // XID without a code: a GPU has fallen off the bus
-	RecoveryEvent EventType = "recovery_action" // Action: the driver requests another recovery action than before
-	DeviceEvent   EventType = "device"          // Device: one GPU of a sample
-	ProbeEvent    EventType = "probe"           // Probe: the state of the probe and of the driver's library
-	CoverageEvent EventType = "coverage"        // Coverage: which part of a source was read
-	DroppedEvent  EventType = "dropped"         // Dropped: events that the node did not report
+	XIDEvent      EventType = "xid"              // XID: an error code of a GPU
+	SXIDEvent     EventType = "sxid"             // XID: an error code of an NVSwitch
+	LostEvent     EventType = "lost"             // XID without a code: a GPU has fallen off the bus
+	InitEvent     EventType = "init_failed"      // XID without a code: the driver could not initialize a GPU
+	ResetEvent    EventType = "reset_required"   // XID without a code: a GPU must be reset before it can be used
+	MismatchEvent EventType = "version_mismatch" // XID without a code: a program's library does not fit the driver
+	RecoveryEvent EventType = "recovery_action"  // Action: the driver requests another recovery action than before
+	DeviceEvent   EventType = "device"           // Device: one GPU of a sample
+	ProbeEvent    EventType = "probe"            // Probe: the state of the probe and of the driver's library
+	CoverageEvent EventType = "coverage"         // Coverage: which part of a source was read
+	DroppedEvent  EventType = "dropped"          // Dropped: events that the node did not report
 )
+
+// IsError reports whether events of this type are errors that a driver reported, and have an XID.
+func (t EventType) IsError() bool { return t == XIDEvent || t == SXIDEvent || t.uncoded() }
+
+func (t EventType) uncoded() bool {
+	return t == LostEvent || t == InitEvent || t == ResetEvent || t == MismatchEvent
+}
 
 // WirePrefix precedes the type in the kind of an event on the wire: "gpu.xid".
 const WirePrefix = "gpu."
@@ -91,14 +101,20 @@ func (e *Event) Of() Identity {
 
 // XID is an error as the driver reported it. Numbers that it did not report are absent.
 type XID struct {
-	Code     *int   `json:"code,omitempty"` // absent: a lost GPU, without a code
+	Code     *int   `json:"code,omitempty"` // absent: a report without a code
 	PID      *int   `json:"pid,omitempty"`
 	Process  string `json:"process,omitempty"`
 	Text     string `json:"text,omitempty"`
 	CausedBy *int   `json:"caused_by,omitempty"` // the XID that the driver itself names as the root cause
 	Recovery *int64 `json:"recovery,omitempty"`  // for an XID 154: the number of the requested action
-	Severity string `json:"severity,omitempty"`  // for an SXID: "Fatal" or "Non-fatal"
-	Port     *int   `json:"port,omitempty"`      // for an SXID
+	// Severity is the driver's own word, for an SXID and an NVLink 5 error: "Fatal", "Non-fatal" or "Always fatal".
+	Severity string `json:"severity,omitempty"`
+	Port     *int   `json:"port,omitempty"`     // for an SXID: Link
+	Link     *int   `json:"link,omitempty"`     // the NVLink of the GPU or of the switch
+	Reset    string `json:"reset,omitempty"`    // the driver's own word: "none", "gpu_reset" or "drain_and_reset"
+	Unit     string `json:"unit,omitempty"`     // for an NVLink 5 error: the unit that reported it
+	Status   string `json:"status,omitempty"`   // status words or registers of a link: "0x1 0x2"
+	Injected bool   `json:"injected,omitempty"` // the driver marks it as injected for a test
 	// Times is how often the error was reported since the previous event about it, at least 1.
 	Times int64 `json:"times"`
 	// Record is the number of the kernel log's record in its boot, absent for NVML. Two events with the same boot and
@@ -150,31 +166,6 @@ type Probe struct {
 	Expected *int         `json:"expected,omitempty"`
 }
 
-// Coverage is which part of a source was read: without it, the absence of events may mean that the source was not read.
-type Coverage struct {
-	From   time.Time `json:"from"`
-	To     time.Time `json:"to"`
-	BootID string    `json:"boot_id,omitempty"`
-	Blind  string    `json:"blind,omitempty"` // why nothing is read now
-	Gaps   []Gap     `json:"gaps,omitempty"`
-	Lost   uint64    `json:"lost,omitempty"` // records that were not read, as far as they were counted
-}
-
-// Gap is a part that was not read. Without an end it extends to the end of its boot.
-type Gap struct {
-	Cause string     `json:"cause"`
-	From  time.Time  `json:"from"`
-	To    *time.Time `json:"to,omitempty"`
-	Lost  uint64     `json:"lost,omitempty"`
-}
-
-// Dropped counts events that the node did not report, by type, since the previous such event.
-type Dropped struct {
-	Since time.Time           `json:"since"`
-	Count map[EventType]int64 `json:"count"`
-	Why   string              `json:"why"` // "rate" | "size" | "unsent"
-}
-
 // DecodeEvent decodes one event strictly.
 func DecodeEvent(detail []byte) (*Event, error) {
 	var e Event
@@ -212,7 +203,7 @@ func (e *Event) Check() error {
 		CoverageEvent: e.Coverage != nil, DroppedEvent: e.Dropped != nil,
 	}
 	section := e.Type
-	if e.Type == SXIDEvent || e.Type == LostEvent {
+	if e.Type.IsError() {
 		section = XIDEvent
 	}
 	if _, ok := sections[section]; !ok {
@@ -247,30 +238,11 @@ func (e *Event) checkSection() error {
 	return nil
 }
 
-func (c *Coverage) check() error {
-	if !bounded.Plausible(c.From) || !bounded.Plausible(c.To) || c.To.Before(c.From) {
-		return errors.New("its coverage ends before it begins, or has a time that no clock shows")
-	}
-	return bounded.Times(c.Gaps)
-}
-
-func (d *Dropped) check() error {
-	if !bounded.Plausible(d.Since) || len(d.Count) == 0 || d.Why == "" {
-		return errors.New("it does not name what was dropped, and since when")
-	}
-	for t, n := range d.Count {
-		if n < 1 || n > MaxCount {
-			return fmt.Errorf("%d events of type %.20q were dropped", n, t)
-		}
-	}
-	return nil
-}
-
 func (x *XID) check(t EventType) error {
 	switch {
 	case x.Times < 1 || x.Times > MaxCount:
 		return fmt.Errorf("it was reported %d times", x.Times)
-	case (x.Code == nil) != (t == LostEvent):
+	case (x.Code == nil) != t.uncoded():
 		return fmt.Errorf("type %s with code: %t", t, x.Code != nil)
 	case x.Code != nil && *x.Code < 0:
 		return fmt.Errorf("code %d", *x.Code)

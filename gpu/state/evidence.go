@@ -57,17 +57,20 @@ func DeviceOf(s *report.Sample, i int) *report.Event {
 // KernelEvent converts what the driver wrote to the kernel log to an event. It converts times to the node's clock,
 // given the current time now and the time since boot up.
 func KernelEvent(e *kmsg.Event, now time.Time, up time.Duration) *report.Event {
-	x := &report.XID{PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause), Severity: e.Severity,
-		Port: known(e.Port), Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID}
-	x.Code = known(e.Code)
+	x := &report.XID{
+		Code: known(e.Code), PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause),
+		Severity: e.Severity, Link: known(e.Link), Reset: e.Reset, Unit: e.Unit, Status: e.Status, Injected: e.Injected,
+		Times: int64(max(e.Count, 1)), Record: &e.Seq, BootID: e.BootID,
+	}
+	if e.Kind == kmsg.SXID {
+		x.Port = x.Link
+	}
 	if e.Recovery != kmsg.Absent {
 		x.Recovery = new(int64(e.Recovery))
 	}
-	types := map[kmsg.Kind]report.EventType{kmsg.XID: report.XIDEvent, kmsg.SXID: report.SXIDEvent,
-		kmsg.Lost: report.LostEvent}
-	return &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: types[e.Kind],
+	return &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.EventType(e.Kind),
 		Source: report.FromKernelLog, At: wall(e.First, now, up), BootID: e.BootID, XID: x,
-		GPU: &report.Identity{PCI: e.Device, GPUInstance: known(e.GPUInstance),
+		GPU: &report.Identity{PCI: e.Device, UUID: e.UUID, GPUInstance: known(e.GPUInstance),
 			ComputeInstance: known(e.ComputeInstance)}}
 }
 

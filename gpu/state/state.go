@@ -90,7 +90,7 @@ func fits(e *report.Event) bool {
 }
 
 func isError(t report.EventType) bool {
-	return t == report.XIDEvent || t == report.SXIDEvent || t == report.LostEvent || t == report.RecoveryEvent
+	return t.IsError() || t == report.RecoveryEvent
 }
 
 // sameRecord reports whether both events are one record of the kernel log, which a restarted agent may read again.
@@ -109,7 +109,8 @@ func sameError(a, b *report.Event) bool {
 	switch {
 	case a.XID != nil && b.XID != nil:
 		return same(a.XID.Code, b.XID.Code) && same(a.XID.CausedBy, b.XID.CausedBy) && same(a.XID.Port, b.XID.Port) &&
-			same(a.XID.Recovery, b.XID.Recovery) && a.XID.Severity == b.XID.Severity
+			same(a.XID.Recovery, b.XID.Recovery) && a.XID.Severity == b.XID.Severity && same(a.XID.Link, b.XID.Link) &&
+			a.XID.Reset == b.XID.Reset && a.XID.Injected == b.XID.Injected
 	case a.Action != nil && b.Action != nil:
 		return a.Action.To == b.Action.To
 	}

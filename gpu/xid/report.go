@@ -98,6 +98,8 @@ func (r Reported) class() Class {
 		return GPUReset
 	case r.Reset == "drain_and_reset":
 		return Drain
+	case r.Reset == "unknown":
+		return Unknown
 	}
 	return class
 }

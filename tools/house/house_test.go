@@ -124,7 +124,7 @@ var rules = []rule{
 		"the agent that writes the file and the probe that reads it share what it is, and nothing else"},
 	{"gpu/policy/judge", []string{"gpu/policy", "gpu/xid", "internal/strictyaml"}, []string{"cel.dev/cel-go"},
 		"a judgement follows from a policy and evidence alone"},
-	{"gpu/policy", []string{"gpu/report", "gpu/xid", "internal/owned", "internal/strictyaml"},
+	{"gpu/policy", []string{"gpu/kmsg", "gpu/report", "gpu/xid", "internal/owned", "internal/strictyaml"},
 		[]string{"go.yaml.in/yaml/v3"},
 		"what a policy is and what came of it is known without CEL, which is 5 MB"},
 	{"gpu/status", []string{"gpu/policy"}, nil, "a status follows from a health, and knows no evidence and no platform"},

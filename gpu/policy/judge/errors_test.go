@@ -142,6 +142,16 @@ func TestOverriddenRulesAreNoted(t *testing.T) {
 	if j.Health != policy.Healthy || len(j.Notes) != 1 || !strings.Contains(j.Notes[0], "precedes r1 for UNHEALTHY") {
 		t.Errorf("%s %v", j.Health, j.Notes)
 	}
+	p = load(t, strings.Replace(rules("gpu.index == 1", "HEALTHY", "gpu.temperature > 90", "UNHEALTHY"),
+		"result: UNHEALTHY}", "result: UNHEALTHY, otherwise: true}", 1))
+	j = p.Judge(evidenceOf(t, hot), policy.Enforce, false)
+	if j.Health != policy.Healthy || len(j.Notes) != 0 {
+		t.Errorf("otherwise: %s %v", j.Health, j.Notes)
+	}
+	j = p.Judge(evidenceOf(t, "gpus: [{signals: {temperature: 99}}], gpus_expected: 1"), policy.Enforce, false)
+	if j.Health != policy.Unhealthy {
+		t.Errorf("otherwise, alone: %s %+v", j.Health, j.Decided)
+	}
 }
 
 // TestWorstWins: for any policy and evidence, HEALTHY needs every finding to be HEALTHY, an error is never HEALTHY,

@@ -66,7 +66,8 @@ func healthOf(s policy.Subject, findings []policy.Finding) policy.GPUHealth {
 }
 
 // judge applies the rules to one observation. The first rule that holds decides; after a rule that cannot be evaluated,
-// no milder rule can decide. note reports that a rule for HEALTHY preceded a worse one that also holds.
+// no milder rule can decide. note reports that a rule for HEALTHY preceded a worse one that also holds, unless that is
+// for what no other rule decides.
 func (p *Program) judge(o policy.Observation, node *object, every bool) (f policy.Finding, note string) {
 	f = policy.Finding{Subject: o.Subject}
 	vars := map[string]any{string(policy.AboutNode): node}
@@ -102,7 +103,8 @@ func (p *Program) judge(o policy.Observation, node *object, every bool) (f polic
 		case result.Holds && !decided:
 			decided = true
 			f.Health, f.Rule, f.Why = r.Result, r.Name, r.Description
-		case result.Holds && f.Health == policy.Healthy && policy.Worse(r.Result, policy.Healthy) && note == "":
+		case result.Holds && f.Health == policy.Healthy && policy.Worse(r.Result, policy.Healthy) && !r.Otherwise &&
+			note == "":
 			note = fmt.Sprintf("%s: the rule %s for HEALTHY precedes %s for %s, which also holds", o.Subject.What, f.Rule,
 				r.Name, r.Result)
 		}

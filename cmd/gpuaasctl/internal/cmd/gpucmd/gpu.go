@@ -30,8 +30,8 @@ platform's policy makes of a node's GPUs.`,
 
 // Entry is everything known about a code.
 type Entry struct {
-	Type     string         `json:"type"` // xid or sxid
-	Code     int            `json:"code"`
+	Type     string         `json:"type"` // xid, sxid, or the word of what has no code
+	Code     int            `json:"code"` // 0: none
 	Title    string         `json:"title"`
 	Class    xid.Class      `json:"class"`
 	Means    string         `json:"class_means"`
@@ -73,17 +73,31 @@ func entryOfSwitch(r xid.SwitchRow) Entry {
 	return e
 }
 
+func entryOfUncoded(r xid.UncodedRow) Entry {
+	c := xid.ClassRowOf(r.Class)
+	return Entry{Type: r.Word, Title: r.Title, Class: r.Class, Means: c.Means, Condemns: c.Condemns, Why: r.Why,
+		Do: r.Steps(), Views: []xid.View{}}
+}
+
 // firstSXID is the lowest code of an NVSwitch: numbers from here on are SXIDs.
 const firstSXID = 10_000
 
-// lookup returns the meaning of a code, given as a driver prints it (79), or as in `gpuaasctl explain` (xid_79).
+// lookup returns the meaning of a code, given as a driver prints it (79), or as in `gpuaasctl explain` (xid_79), or of
+// what has no code (lost).
 func lookup(given string) (Entry, error) {
+	if r, ok := xid.LookupUncoded(strings.ToLower(given)); ok {
+		return entryOfUncoded(r), nil
+	}
 	word := strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(given))
 	digits, isSXID := strings.CutPrefix(word, "sxid")
 	digits, isXID := strings.CutPrefix(digits, "xid")
 	code, err := strconv.Atoi(digits)
 	if err != nil {
-		return Entry{}, fmt.Errorf("want the number of an XID or SXID, not %q", given)
+		var words []string
+		for _, r := range xid.Uncoded() {
+			words = append(words, r.Word)
+		}
+		return Entry{}, fmt.Errorf("want the number of an XID or SXID, or one of %s, not %q", strings.Join(words, ", "), given)
 	}
 	isSXID = isSXID || (!isXID && code >= firstSXID)
 	name := "XID"
@@ -107,7 +121,8 @@ func newExplain(a *cmdutil.App) *cobra.Command {
 	return cmdutil.Formatted(a, explain, &cobra.Command{
 		Use:   "explain CODE",
 		Short: "Explain an XID or SXID: what follows, what to do, what each source has",
-		Long: `Explains the code of an XID, or of an SXID (10000 and more). The class is this project's reading; below it is every
+		Long: `Explains the code of an XID, or of an SXID (10000 and more), or what scan finds without a code: lost, init_failed,
+reset_required, version_mismatch. The class is this project's reading; below it is every
 source's own view with its edition. A view that contradicts the class is marked.
 
 Exit codes: 0 explained, 2 no such code; the nearest ones are named.`,
@@ -171,8 +186,13 @@ func explained(doc *Explanation) []page.Block {
 		}
 		views.Rows = append(views.Rows, page.Cells(string(v.Source), v.Says, against, edition))
 	}
-	return []page.Block{
-		page.Heading{Text: fmt.Sprint(strings.ToUpper(e.Type), " ", e.Code, " ", e.Title)}, fields,
-		page.Steps{Label: "do", Texts: e.Do}, page.Blank{}, views,
+	title := e.Type + ": " + e.Title
+	if e.Code != 0 {
+		title = fmt.Sprint(strings.ToUpper(e.Type), " ", e.Code, " ", e.Title)
 	}
+	blocks := []page.Block{page.Heading{Text: title}, fields, page.Steps{Label: "do", Texts: e.Do}, page.Blank{}}
+	if len(views.Rows) == 0 {
+		return append(blocks, page.Para{Text: "It has no code, so no list of codes has it: the class is this project's reading."})
+	}
+	return append(blocks, views)
 }

@@ -8,12 +8,15 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 )
@@ -36,14 +39,20 @@ type Found struct {
 	Code            *int      `json:"code,omitempty"`
 	Title           string    `json:"title"`
 	Device          string    `json:"device,omitempty"`
+	UUID            string    `json:"uuid,omitempty"` // of the GPU, where the log has it
 	GPUInstance     *int      `json:"gpu_instance,omitempty"`
 	ComputeInstance *int      `json:"compute_instance,omitempty"`
 	PID             *int      `json:"pid,omitempty"`
 	Process         string    `json:"process,omitempty"`
 	CausedBy        *int      `json:"caused_by,omitempty"` // an XID
-	Recovery        *int      `json:"recovery,omitempty"`  // the driver's number of the action
-	Severity        string    `json:"severity,omitempty"`
-	Port            *int      `json:"port,omitempty"`
+	Recovery        *int64    `json:"recovery,omitempty"`  // the driver's number of the action
+	Severity        string    `json:"severity,omitempty"`  // the driver's word
+	Reset           string    `json:"reset,omitempty"`     // the driver's word: none, gpu_reset or drain_and_reset
+	Port            *int      `json:"port,omitempty"`      // of an SXID: the link
+	Link            *int      `json:"link,omitempty"`      // of the GPU or switch
+	Unit            string    `json:"unit,omitempty"`      // of an NVLink 5 error
+	Status          string    `json:"status,omitempty"`    // registers or status words of a link
+	Injected        bool      `json:"injected,omitempty"`  // for a test, as the driver marks it
 	Text            string    `json:"text"`
 	Count           uint64    `json:"count"`
 	Folded          bool      `json:"folded,omitempty"` // lines that differ in process or text are counted together
@@ -54,8 +63,9 @@ type Found struct {
 func newScan(a *cmdutil.App) *cobra.Command {
 	return cmdutil.Formatted(a, scan, &cobra.Command{
 		Use:   "scan LOG",
-		Short: "Find XIDs and SXIDs in a kernel log, and explain them",
-		Long: `Reads a log as dmesg, a syslog daemon or journalctl writes it, "-" for stdin, or /dev/kmsg, the kernel log of this
+		Short: "Find errors of NVIDIA's drivers in a kernel log, and explain them",
+		Long: `Finds XIDs, SXIDs, and what the driver reports without a code: a GPU that is lost, could not be initialized or must be
+reset, and a program whose library is of another version than the driver. Reads a log as dmesg, a syslog daemon or journalctl writes it, "-" for stdin, or /dev/kmsg, the kernel log of this
 machine. Equal lines are counted. Of /dev/kmsg it is also shown which part the kernel no longer had: there, no error
 found does not mean that there was none. For a node's log, pipe it here: gpuaasctl ssh exec NODE -- dmesg.
 
@@ -147,65 +157,16 @@ func (doc *Scan) readKernel() (*kmsg.Tally, error) {
 }
 
 func foundOf(e kmsg.Event) Found {
-	number := func(n int) *int {
-		if n == kmsg.Absent {
-			return nil
-		}
-		return &n
-	}
+	event := state.KernelEvent(&e, time.Time{}, 0)
+	x, at, reported := event.XID, event.GPU, policy.Reported(event)
 	f := Found{
-		Type: e.Kind, Code: number(e.Code), Device: e.Device, GPUInstance: number(e.GPUInstance),
-		ComputeInstance: number(e.ComputeInstance), PID: number(e.PID), Process: e.Name, CausedBy: number(e.Cause),
-		Recovery: number(e.Recovery), Severity: e.Severity, Port: number(e.Port), Text: e.Text, Count: e.Count,
-		Folded: e.Folded,
+		Type: e.Kind, Code: x.Code, Title: reported.Title(), Device: at.PCI, UUID: at.UUID, GPUInstance: at.GPUInstance,
+		ComputeInstance: at.ComputeInstance, PID: x.PID, Process: x.Process, CausedBy: x.CausedBy, Recovery: x.Recovery,
+		Severity: x.Severity, Reset: x.Reset, Port: x.Port, Link: x.Link, Unit: x.Unit, Status: x.Status,
+		Injected: x.Injected, Text: x.Text, Count: e.Count, Folded: e.Folded,
 	}
-	f.Class, f.Title = classOf(e.Line)
-	f.Condemns = xid.ClassRowOf(f.Class).Condemns
-	if e.Recovery != kmsg.Absent {
-		f.Condemns = recoveryScope(e.Recovery)
-	}
+	f.Class, f.Condemns = reported.Consequence()
 	return f
-}
-
-// classOf returns the class of a line. A severity in the line itself outranks the table, and a lost GPU counts as XID
-// 79.
-func classOf(l kmsg.Line) (xid.Class, string) {
-	switch l.Kind {
-	case kmsg.Lost:
-		r, _ := xid.Lookup(79)
-		return r.Class, r.Title
-	case kmsg.XID:
-		if r, ok := xid.Lookup(l.Code); ok {
-			return r.Class, r.Title
-		}
-		return xid.Unknown, "not in the tables"
-	}
-	r, ok := xid.LookupSwitch(l.Code)
-	if !ok {
-		r = xid.SwitchRow{Symbol: "not in the tables", Class: xid.Unlisted}
-	}
-	switch {
-	case l.Severity == "Fatal" && r.Class != xid.AlwaysFatal:
-		return xid.Fatal, r.Symbol
-	case l.Severity == "Non-fatal":
-		return xid.Nonfatal, r.Symbol
-	}
-	return r.Class, r.Symbol
-}
-
-// recoveryScope returns what an action of the driver condemns: 0 none, 1 GPU reset, 2 node reboot, 3 drain
-// peer-to-peer, 4 drain and reset, 5 an IMEX domain, which is not about this GPU. An unknown number is undecided, never
-// none.
-func recoveryScope(action int) xid.Scope {
-	switch action {
-	case 0, 5:
-		return xid.None
-	case 1, 3, 4:
-		return xid.GPU
-	case 2:
-		return xid.Node
-	}
-	return xid.Undecided
 }
 
 func (doc *Scan) code() int {
