@@ -116,6 +116,8 @@ var rules = []rule{
 		"a plan follows from facts: vantages are handed in by who runs it"},
 	{"scenarios", nil, nil, "drills are files, not code"},
 	{"gpu/xid", nil, nil, "a table of codes knows no node and no event, so that every program can have it"},
+	{"gpu/logfile", []string{"gpu/kmsg"}, nil,
+		"a log is read without a table of codes and without a machine at hand: what its errors mean is another question"},
 	{"gpu/kmsg", nil, nil,
 		"the kernel log is read without a driver, a table or a policy, so that it is read when those fail"},
 	{"gpu/report", []string{"internal/bounded"}, nil,

@@ -1,13 +1,10 @@
 package gpucmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,10 +12,10 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
+	"github.com/gpuaas/gpuaasctl/gpu/logfile"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
 	"github.com/gpuaas/gpuaasctl/gpu/state"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
-	"github.com/gpuaas/gpuaasctl/internal/page"
 )
 
 // Scan is the output of scan -o json.
@@ -31,6 +28,23 @@ type Scan struct {
 	Coverage *kmsg.Coverage `json:"coverage,omitempty"`
 	Errors   []Found        `json:"errors"`
 	Unkept   uint64         `json:"unkept,omitempty"` // lines dropped because the limit was reached
+	// Unread are lines with the driver's words that were not understood, Foreign those that another program wrote.
+	Unread  *Seen  `json:"unread,omitempty"`
+	Foreign *Seen  `json:"foreign,omitempty"`
+	Doubt   string `json:"doubt,omitempty"` // why no error found says nothing
+	Cut     string `json:"cut,omitempty"`   // why the log was not read to its end
+}
+
+// Seen are lines of a log that did not count. Only the first ones are listed.
+type Seen struct {
+	Count int        `json:"count"`
+	Lines []SeenLine `json:"lines"`
+}
+
+// SeenLine is one of them, cut to its part that matters.
+type SeenLine struct {
+	Line int    `json:"line"` // from 1
+	Text string `json:"text"`
 }
 
 // Found is one error in the log, with the number of equal lines. Values that a line does not have are absent.
@@ -55,9 +69,16 @@ type Found struct {
 	Injected        bool      `json:"injected,omitempty"`  // for a test, as the driver marks it
 	Text            string    `json:"text"`
 	Count           uint64    `json:"count"`
-	Folded          bool      `json:"folded,omitempty"` // lines that differ in process or text are counted together
-	Class           xid.Class `json:"class"`
-	Condemns        xid.Scope `json:"condemns"`
+	// Host is the machine that the log names, for a log of several. Earlier: the boot of which the error was has ended,
+	// by the log itself. First and Last are times on Clock, as far as the log has any.
+	Host     string        `json:"host,omitempty"`
+	Earlier  bool          `json:"earlier,omitempty"`
+	First    string        `json:"first,omitempty"`
+	Last     string        `json:"last,omitempty"`
+	Clock    logfile.Clock `json:"clock,omitempty"`
+	Folded   bool          `json:"folded,omitempty"` // lines that differ in process or text are counted together
+	Class    xid.Class     `json:"class"`
+	Condemns xid.Scope     `json:"condemns"`
 }
 
 func newScan(a *cmdutil.App) *cobra.Command {
@@ -65,12 +86,19 @@ func newScan(a *cmdutil.App) *cobra.Command {
 		Use:   "scan LOG",
 		Short: "Find errors of NVIDIA's drivers in a kernel log, and explain them",
 		Long: `Finds XIDs, SXIDs, and what the driver reports without a code: a GPU that is lost, could not be initialized or must be
-reset, and a program whose library is of another version than the driver. Reads a log as dmesg, a syslog daemon or journalctl writes it, "-" for stdin, or /dev/kmsg, the kernel log of this
-machine. Equal lines are counted. Of /dev/kmsg it is also shown which part the kernel no longer had: there, no error
-found does not mean that there was none. For a node's log, pipe it here: gpuaasctl ssh exec NODE -- dmesg.
+reset, and a program whose library is of another version than the driver. Reads a log as dmesg, a syslog daemon,
+journalctl, a container's runtime or a log store writes it, packed by gzip or bzip2 or not, "-" for stdin, or /dev/kmsg,
+the kernel log of this machine. Equal lines are counted. Of /dev/kmsg it is also shown which part the kernel no longer
+had: there, no error found does not mean that there was none. For a node's log, pipe it here: gpuaasctl ssh exec NODE --
+dmesg.
 
-Exit codes: 0 no error that condemns a GPU or the node, 2 the log cannot be opened, 3 an error does, 5 an error is
-undecided by its code alone, or the log is empty.`,
+Where the log says who wrote a line, only the kernel's count; those of other programs are listed. So are lines with the
+driver's words that are not understood. Errors of a boot that ended, by the log itself, are listed as earlier and
+condemn nothing now.
+
+Exit codes: 0 no error that condemns a GPU or the node, 2 the log cannot be opened or is of another kind than text, 3 an
+error does, 5 an error is undecided by its code alone, a line with the driver's words was not understood, the log ends
+early or is empty, or nothing in it looks like a kernel log.`,
 		Example: `  gpuaasctl gpu xid scan /var/log/kern.log
   gpuaasctl gpu xid scan - <kern.log
   gpuaasctl gpu xid scan /dev/kmsg -o json`,
@@ -80,80 +108,65 @@ undecided by its code alone, or the log is empty.`,
 
 func scan(a *cmdutil.App, cmd *cobra.Command, o *cmdutil.OutputOptions, args []string) error {
 	doc := Scan{Head: diag.NewHead("XIDScan"), Tables: xid.Digest, Log: args[0], Errors: []Found{}}
-	tally, err := doc.read(cmd.Context(), a, args[0])
-	if err != nil {
+	if err := doc.read(cmd.Context(), a, args[0]); err != nil {
 		return err
-	}
-	doc.Unkept = tally.Unkept
-	for _, e := range tally.Events {
-		doc.Errors = append(doc.Errors, foundOf(e))
 	}
 	return a.ExitError(doc.code(), a.ShowPage(doc, o.Output, doc.page()...))
 }
 
-// read counts the errors of the log.
-func (doc *Scan) read(ctx context.Context, a *cmdutil.App, path string) (*kmsg.Tally, error) {
+// read finds the errors of the log.
+func (doc *Scan) read(ctx context.Context, a *cmdutil.App, path string) error {
 	if path == kmsg.Path {
 		return doc.readKernel()
 	}
-	r, err := cmdutil.From(ctx, a, "the log", path, readLog)
-	doc.Lines = r.lines
-	return r.tally, err
-}
-
-// counted is the result of reading a log.
-type counted struct {
-	tally *kmsg.Tally
-	lines int
-}
-
-// maxLine bounds a line; the rest is ignored.
-const maxLine = 8 << 10
-
-// readLog reads a log of any length in bounded memory.
-func readLog(in io.Reader) (counted, error) {
-	var f kmsg.Finder
-	c := counted{tally: &kmsg.Tally{}}
-	r := bufio.NewReaderSize(in, maxLine)
-	for {
-		line, err := r.ReadSlice('\n')
-		if len(line) > 0 {
-			c.lines++
-			if l, ok := f.FindInLog(strings.TrimRight(string(line), "\r\n")); ok {
-				c.tally.Add(kmsg.Event{Line: l, Count: 1})
-			}
-		}
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = r.ReadSlice('\n')
-		}
-		if errors.Is(err, io.EOF) {
-			return c, nil
-		}
-		if err != nil {
-			return c, err
-		}
+	log, err := cmdutil.From(ctx, a, "the log", path, logfile.Read)
+	if refused := (*logfile.Refused)(nil); errors.As(err, &refused) {
+		return &cmdutil.UsageError{Err: fmt.Errorf("%s is %w", path, refused)}
 	}
+	if err != nil {
+		return err
+	}
+	doc.Lines, doc.Unkept, doc.Cut = log.Lines, log.Unkept, log.Cut
+	doc.Unread, doc.Foreign = seenOf(log.Unread), seenOf(log.Foreign)
+	switch nothing := len(log.Found) == 0 && doc.Unread == nil && doc.Foreign == nil; {
+	case log.Blank:
+		doc.Doubt = "the log is empty"
+	case nothing && !log.Kernel:
+		doc.Doubt = "no line looks like one of a kernel log"
+	}
+	for _, e := range log.Found {
+		f := foundOf(e.Event)
+		f.Host, f.Earlier = e.Host, e.Earlier
+		f.First, f.Last, f.Clock = e.Clock.Format(e.First), e.Clock.Format(e.Last), e.Clock
+		doc.Errors = append(doc.Errors, f)
+	}
+	return nil
 }
 
 // readKernel reads what this machine's kernel still has.
-func (doc *Scan) readKernel() (*kmsg.Tally, error) {
+func (doc *Scan) readKernel() error {
 	boot, err := kmsg.BootID()
 	if err != nil {
-		return nil, &cmdutil.UsageError{Err: err}
+		return &cmdutil.UsageError{Err: err}
 	}
 	d, err := kmsg.Open(kmsg.Path)
 	if err != nil {
-		return nil, &cmdutil.UsageError{Err: err}
+		return &cmdutil.UsageError{Err: err}
 	}
 	defer d.Close()
 	r := kmsg.NewReader(d, boot, kmsg.Coverage{}, kmsg.Uptime)
 	b, err := r.Drain(0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the kernel log %s: %w", kmsg.Path, err)
+		return fmt.Errorf("read the kernel log %s: %w", kmsg.Path, err)
 	}
 	c := r.Coverage()
-	doc.Lines, doc.Coverage = b.Records, &c
-	return &kmsg.Tally{Events: b.Events, Unkept: c.Unkept}, nil
+	doc.Lines, doc.Coverage, doc.Unkept = b.Records, &c, c.Unkept
+	for _, e := range b.Events {
+		f := foundOf(e)
+		f.First, f.Last, f.Clock = logfile.Boot.Format(e.First), logfile.Boot.Format(e.Last), logfile.Boot
+		doc.Errors = append(doc.Errors, f)
+	}
+	return nil
 }
 
 func foundOf(e kmsg.Event) Found {
@@ -167,52 +180,4 @@ func foundOf(e kmsg.Event) Found {
 	}
 	f.Class, f.Condemns = reported.Consequence()
 	return f
-}
-
-func (doc *Scan) code() int {
-	code := cmdutil.ExitPass
-	if doc.Lines == 0 || doc.Unkept > 0 {
-		code = cmdutil.ExitInconclusive
-	}
-	for _, f := range doc.Errors {
-		switch f.Condemns {
-		case xid.GPU, xid.Node:
-			return cmdutil.ExitFailed
-		case xid.Undecided:
-			code = cmdutil.ExitInconclusive
-		}
-	}
-	return code
-}
-
-func (doc *Scan) page() []page.Block {
-	summary := fmt.Sprintf("%d lines read, no XID and no SXID", doc.Lines)
-	var blocks []page.Block
-	if len(doc.Errors) > 0 {
-		rows := [][]string{{"count", "device", "error", "title", "class", "condemns", "process", "text"}}
-		for _, f := range doc.Errors {
-			name, process := string(f.Type), f.Process
-			if f.Code != nil {
-				name += " " + strconv.Itoa(*f.Code)
-			}
-			if f.PID != nil {
-				process = strings.TrimSpace(process + " " + strconv.Itoa(*f.PID))
-			}
-			rows = append(rows, []string{
-				strconv.FormatUint(f.Count, 10), f.Device, name, f.Title, string(f.Class), string(f.Condemns), process, f.Text,
-			})
-		}
-		blocks = append(blocks, cmdutil.Table(rows), page.Blank{})
-		summary = fmt.Sprintf("%d lines read; gpuaasctl gpu xid explain CODE has what to do", doc.Lines)
-	}
-	blocks = append(blocks, page.Para{Text: summary})
-	if doc.Coverage != nil && len(doc.Coverage.Gaps) > 0 {
-		blocks = append(blocks, page.Para{Text: fmt.Sprintf(
-			"%d records of this boot were not looked at: the kernel had overwritten them, or gave them out damaged",
-			doc.Coverage.Lost)})
-	}
-	if doc.Unkept > 0 {
-		blocks = append(blocks, page.Para{Text: fmt.Sprintf("%d more lines with errors are not listed", doc.Unkept)})
-	}
-	return blocks
 }

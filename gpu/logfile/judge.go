@@ -1,0 +1,340 @@
+package logfile
+
+import (
+	"encoding/csv"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// maxNested bounds texts within texts.
+const maxNested = 4
+
+// text looks at a text that may have the driver's words: a line of the file, or one within a record.
+func (r *reader) text(n int, raw string, ctx context) {
+	s := plain(raw)
+	d := driverAt(s)
+	switch {
+	case d < 0:
+		r.banner(s, ctx)
+	case ctx.other:
+		r.foreign(n, s)
+	case ctx.quote || ctx.depth > maxNested:
+		r.unread(n, s)
+	default:
+		r.log.Kernel = true
+		if !r.nested(n, s, d, ctx) {
+			r.framed(n, s, d, ctx, strings.HasPrefix(raw, "    ") || strings.HasPrefix(raw, "\t"))
+		}
+	}
+}
+
+func (r *reader) foreign(n int, s string) {
+	if Marked(s) {
+		r.log.Foreign.add(n, around(s))
+	}
+}
+
+func (r *reader) unread(n int, s string) {
+	if Marked(s) {
+		r.log.Unread.add(n, around(s))
+	}
+}
+
+// framed looks at a text whose driver's words begin at d, behind a frame.
+func (r *reader) framed(n int, s string, d int, ctx context, indented bool) {
+	f := frameOf(s, d, ctx.named)
+	text := s[d:]
+	if !strings.HasPrefix(text, "NVRM") && !strings.HasPrefix(text, "nvidia-nvswitch") {
+		if open := frameOf(s, -1, ctx.named); open.text <= d {
+			f, text = open, s[open.text:]
+		}
+	}
+	if ctx.top && f.bare && r.prev != "" { // a line of several, whose writer the first names
+		if before := frameOf(plain(r.prev), -1, false); before.log && before.writer == program {
+			f.writer = unclear
+			if indented {
+				f.writer = program
+			}
+		}
+	}
+	if ctx.host == "" {
+		ctx.host = f.host
+	}
+	if ctx.host == "" {
+		ctx.host = r.host
+	}
+	if ctx.at.at == 0 {
+		ctx.at = f.at
+	}
+	switch f.writer {
+	case program:
+		r.foreign(n, s)
+	case unclear:
+		r.unread(n, s)
+	default:
+		r.driver(n, s, text, ctx)
+	}
+}
+
+// driver counts what the driver's text reports. rsyslog writes a newline as #012.
+func (r *reader) driver(n int, s, text string, ctx context) {
+	found := false
+	for line := range strings.SplitSeq(text, "#012") {
+		found = r.boots.find(ctx.host, line, ctx.at) || found
+	}
+	if !found {
+		r.unread(n, s)
+	}
+}
+
+// shapes of a line within which there is a text.
+var shapes = sync.OnceValue(func() (s struct{ pair, logfmt *regexp.Regexp }) {
+	s.pair = regexp.MustCompile(`^"([^"\\]{1,64})" *: *(".*")$`)
+	s.logfmt = regexp.MustCompile(`(?:^|[ \t])([A-Za-z_][A-Za-z0-9_.@-]{0,40})=`)
+	return s
+})
+
+// nested looks at texts within s: in quotes, in JSON, in pairs, in a row of CSV. It returns false if s is none of
+// these.
+func (r *reader) nested(n int, s string, d int, ctx context) bool {
+	ctx.depth++
+	trimmed := strings.TrimSuffix(strings.TrimSpace(s), ",")
+	trimmed = strings.TrimPrefix(trimmed, "- ")
+	if len(trimmed) > 2 && (trimmed[0] == '"' || trimmed[0] == '\'') {
+		if part := shapes().pair.FindStringSubmatch(trimmed); part != nil {
+			value, _ := unquote(part[2])
+			r.named([]waiting{{n, part[1], value}}, &fields{}, ctx)
+			return true
+		}
+		if quote := trimmed[0]; trimmed[len(trimmed)-1] == quote && !strings.Contains(trimmed, `","`) {
+			value, size := unquote(trimmed)
+			if quote == '\'' || size != len(trimmed) {
+				value = trimmed[1 : len(trimmed)-1]
+			}
+			r.lines(n, value, ctx)
+			return true
+		}
+	}
+	if i := strings.Index(s, `{"`); i >= 0 && i < d {
+		return r.embedded(n, s, i, ctx)
+	}
+	if frameOf(s, d, ctx.named).writer != unclear && r.table == nil {
+		return false
+	}
+	if at := shapes().logfmt.FindStringIndex(s[:d]); at != nil && strings.Trim(s[:at[0]], " ") != "{" {
+		return r.pairs(n, s, d, at[0], ctx)
+	}
+	if r.table != nil && ctx.top {
+		return r.row(n, s, ctx)
+	}
+	if d > 0 && strings.IndexByte("\",;", s[d-1]) >= 0 && strings.Contains(s[:d], ",") {
+		return r.values(n, s, ctx)
+	}
+	return false
+}
+
+// lines looks at each line of a text.
+func (r *reader) lines(n int, text string, ctx context) {
+	ctx.top = false
+	for line := range strings.SplitSeq(text, "\n") {
+		if hinted([]byte(line)) || strings.Contains(line, banner) {
+			r.text(n, line, ctx)
+		}
+	}
+}
+
+// named looks at texts of a record with names: JSON, a journal, CSV.
+func (r *reader) named(texts []waiting, f *fields, ctx context) {
+	if h := f.host(); h != "" {
+		ctx.host = h
+	}
+	if at := f.at(); at.at != 0 {
+		ctx.at = at
+	}
+	if id := f.get("_boot_id"); len(id) == 32 {
+		m := r.boots.of(ctx.host)
+		if m.boot != "" && m.boot != id {
+			r.boots.next(m)
+			m.now.time(ctx.at)
+			m.now.lines++
+		}
+		m.boot = id
+	}
+	switch f.writer() {
+	case kernel:
+		ctx.named = true
+	case program:
+		ctx.other = true
+	}
+	for _, w := range texts {
+		c := ctx
+		quotes, logger := f.quotes(w.key)
+		c.quote, c.other = c.quote || quotes, c.other || logger
+		if trimmed := strings.TrimSpace(w.text); strings.HasPrefix(trimmed, "{") && jsonStart([]byte(trimmed)) == 0 {
+			if r.once(w.line, trimmed, c) {
+				continue
+			}
+		}
+		r.lines(w.line, w.text, c)
+	}
+}
+
+// embedded looks at JSON behind a frame, at i.
+func (r *reader) embedded(n int, s string, i int, ctx context) bool {
+	switch f := frameOf(s, i, ctx.named); f.writer {
+	case program:
+		r.foreign(n, s)
+		return true
+	case unclear:
+		r.unread(n, s)
+		return true
+	default:
+		if ctx.host == "" {
+			ctx.host = f.host
+		}
+		ctx.at = f.at
+	}
+	return r.once(n, s[i:], ctx)
+}
+
+// once reads JSON that is whole. Else it returns false, having done nothing.
+func (r *reader) once(n int, s string, ctx context) bool {
+	if ctx.depth++; ctx.depth > maxNested {
+		return false
+	}
+	type ended struct {
+		texts  []waiting
+		fields *fields
+	}
+	var all []ended
+	j := &jsonParser{
+		done: func(texts []waiting, f *fields) { all = append(all, ended{texts, f}) },
+		lost: r.lostText,
+	}
+	if used := j.feed([]byte(s), n); j.failed || j.deep() || used == 0 {
+		return false
+	}
+	ctx.top = false
+	for _, e := range all {
+		r.named(e.texts, e.fields, ctx)
+	}
+	return true
+}
+
+// pairs looks at a text in key=value pairs, which begin at i.
+func (r *reader) pairs(n int, s string, d, i int, ctx context) bool {
+	f := frameOf(s, i, ctx.named)
+	if f.writer == program || strings.HasPrefix(strings.TrimSpace(s[i:]), "type=") {
+		r.foreign(n, s)
+		return true
+	}
+	var all fields
+	var text waiting
+	for rest := strings.TrimLeft(s[i:], " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
+		key, after, ok := strings.Cut(rest, "=")
+		if !ok || !isName(key) {
+			break
+		}
+		value, size := unquote(after)
+		begin := len(s) - len(after)
+		if d >= begin && d < begin+max(size, 1) {
+			if after[0] != '"' {
+				value, size = after, len(after)
+			}
+			text = waiting{n, key, value}
+		} else {
+			all.add(key, value)
+		}
+		rest = after[size:]
+	}
+	if text.text == "" || !slices.Contains(textKeys, lower(text.key)) || f.writer == unclear {
+		r.unread(n, s)
+		return true
+	}
+	if ctx.host == "" {
+		ctx.host = f.host
+	}
+	ctx.at, ctx.top = f.at, false
+	r.named([]waiting{text}, &all, ctx)
+	return true
+}
+
+// table is the header of a file in CSV.
+type table struct {
+	separator rune
+	columns   []string
+}
+
+// tableOf returns the table whose header a line is, nil if it is none: at least two names, one of them of a text.
+func tableOf(line string) *table {
+	line = strings.TrimPrefix(line, "\ufeff")
+	for _, sep := range ",;\t|" {
+		columns := split(line, sep)
+		if len(columns) < 2 || !slices.ContainsFunc(columns, func(c string) bool {
+			return slices.Contains(textKeys, lower(strings.TrimSpace(c)))
+		}) {
+			continue
+		}
+		for i, c := range columns {
+			columns[i] = strings.TrimSpace(c)
+		}
+		return &table{sep, columns}
+	}
+	return nil
+}
+
+// split splits a row of CSV; nil if it is none.
+func split(line string, sep rune) []string {
+	c := csv.NewReader(strings.NewReader(line))
+	c.Comma, c.FieldsPerRecord, c.LazyQuotes = sep, -1, true
+	row, err := c.Read()
+	if err != nil {
+		return nil
+	}
+	return row
+}
+
+// row looks at a row under a header.
+func (r *reader) row(n int, s string, ctx context) bool {
+	row := split(s, r.table.separator)
+	if len(row) != len(r.table.columns) {
+		return false
+	}
+	var f fields
+	var texts []waiting
+	for i, v := range row {
+		if key := r.table.columns[i]; driverAt(v) >= 0 {
+			texts = append(texts, waiting{n, key, v})
+		} else {
+			f.add(key, v)
+		}
+	}
+	ctx.top = false
+	r.named(texts, &f, ctx)
+	return true
+}
+
+// values looks at a row without a header: what stands before the text may be times, numbers, one machine, the kernel.
+func (r *reader) values(n int, s string, ctx context) bool {
+	row := split(s, ',')
+	for i, v := range row {
+		if driverAt(v) < 0 {
+			continue
+		}
+		f := frameOf(strings.Join(row[:i], " "), -1, ctx.named)
+		rest := strings.Trim(strings.Join(row[:i], " ")[f.text:], " 0123456789.")
+		switch {
+		case f.writer == program:
+			r.foreign(n, s)
+		case f.writer == unclear || rest != "":
+			r.unread(n, s)
+		default:
+			ctx.host, ctx.at, ctx.top, ctx.named = f.host, f.at, false, f.writer == kernel
+			r.lines(n, v, ctx)
+		}
+		return true
+	}
+	return false
+}
