@@ -66,7 +66,8 @@ var (
 		"textpayload", "short_message", "full_message", "@message", "rawmessage", "rawmsg", "original", "log_message",
 		"stringvalue", "stdout", "stdout_lines", "values", "results", "result", "output", "lines", "entries", "logs",
 		"syslogmessage", "payload", "record", "value", "fullmessage", "jsonpayload", "msg_raw", "rendered", "out"}
-	quotingKeys = []string{"cmdline", "_cmdline", "command", "cmd", "comm", "proctitle", "args", "argv", "query", "expr",
+	originalKeys = []string{"message", "msg", "full_message", "original", "_raw", "raw", "rawmsg", "rawmessage"}
+	quotingKeys  = []string{"cmdline", "_cmdline", "command", "cmd", "comm", "proctitle", "args", "argv", "query", "expr",
 		"pattern", "filter", "regex", "regexp", "expression", "title", "description", "example", "comment", "reason", "name",
 		"summary", "rule", "alert", "help", "hint"}
 )
@@ -167,16 +168,15 @@ func (f *fields) at() stamp {
 // of its own beside it, or the key is one of commands and rules.
 func (f *fields) quotes(key string) (quotes, logger bool) {
 	key = last(lower(key))
-	if slices.Contains(textKeys[:5], key) {
-		return false, false
-	}
 	if slices.Contains(quotingKeys, key) {
 		return true, false
 	}
+	if slices.Contains(originalKeys, key) {
+		return false, false
+	}
 	for _, v := range f.all {
 		if v.key == "message" || v.key == "msg" {
-			return key != "full_message" && key != "original" && key != "_raw" && key != "rawmsg",
-				f.get("level", "severity", "lvl", "loglevel") != ""
+			return true, f.get("level", "severity", "lvl", "loglevel") != ""
 		}
 	}
 	return false, false

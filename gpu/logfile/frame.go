@@ -64,7 +64,7 @@ func frameOf(line string, end int, named bool) frame {
 
 // ends reports whether the text of an open line begins here.
 func (p *parser) ends() bool {
-	return (p.named || p.clocked) && p.tokens > 0 && p.s[p.pos] != '['
+	return (p.named || p.clocked) && p.tokens > 0 && p.s[p.pos] != '[' && (p.named || !monotonic().MatchString(p.s[p.pos:]))
 }
 
 // token consumes one part of a frame, and returns its length: 0 if it is none.

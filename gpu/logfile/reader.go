@@ -176,6 +176,7 @@ func (r *reader) boundary(b []byte) {
 	f := frameOf(plain(string(b)), -1, false)
 	if m := r.boots.of(f.host); f.writer != program && at+bootEnd < m.last {
 		r.boots.next(m)
+		m.now.lines++
 		m.last = at
 	}
 }

@@ -128,7 +128,8 @@ func kernelTime(s string) (at stamp, ok bool) {
 	if digits == "" || !hasPoint || fraction == "" || len(digits) > 9 || len(fraction) > 9 {
 		return stamp{}, false
 	}
-	if tail = strings.Trim(tail, " "); tail != "" && !caller(strings.TrimPrefix(tail, "@")) && tail[0] != '<' {
+	if tail = strings.Trim(tail, " "); tail != "" && !caller(strings.TrimPrefix(tail, "@")) &&
+		tail[0] != '<' && tail != ">" {
 		return stamp{}, false
 	}
 	ns := time.Duration(num((fraction + "000000000")[:9]))

@@ -78,6 +78,11 @@ var process = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([^\s:\[\]"'{}]{1,128})\[[0-9.\-/]{1,16}\]:?$`)
 })
 
+// monotonic is what follows the time in journalctl -o short-monotonic: a machine and a writer.
+var monotonic = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[^\s:\[\]"'{}]{1,253} (?:kernel|[^\s:\[\]"'{}]{1,128}\[\d{1,10}\]):`)
+})
+
 // klog is the head of the lines of many programs written in Go: "W1120 10:00:00.000000".
 var klog = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[IWEF][01]\d[0-3]\d$`)
@@ -111,6 +116,8 @@ func (p *parser) word(s string) int {
 		return p.tag(name, w)
 	case klog().MatchString(name) && p.tokens == 0:
 		p.writer = program
+	case p.clocked && !p.named && len(p.after) == 0 && monotonic().MatchString(s):
+		p.after = append(p.after, name)
 	case p.named || p.clocked:
 		return 0
 	case p.timed:
