@@ -1,6 +1,7 @@
 package logfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strings"
 )
@@ -35,9 +36,6 @@ func journalKey(s string) bool {
 // journal takes a line if it is one of a record of the journal.
 func (r *reader) journal(line string) bool {
 	rec := &r.rec
-	if !rec.open && (line == "" || (line[0] != '_' && line[0] != ' ' && (line[0] < 'A' || line[0] > 'Z'))) {
-		return false
-	}
 	key, value, verbose, ok := journalField(line)
 	switch {
 	case ok && !rec.open && !begins(key, verbose):
@@ -49,7 +47,7 @@ func (r *reader) journal(line string) bool {
 		if !rec.open {
 			*rec = journalRecord{open: true, verbose: verbose, line: r.n}
 			if verbose {
-				_, rec.head = timeAt(r.prev)
+				_, rec.head = timeAt(string(r.prev))
 			}
 		}
 		r.recordField(key, value)
@@ -67,6 +65,17 @@ func (r *reader) journal(line string) bool {
 	}
 	r.endRecord()
 	return line == "" // it ends a record; another line is none of it
+}
+
+// mayBegin reports whether a line may be the first of a record.
+func mayBegin(b []byte) bool {
+	b = bytes.TrimPrefix(b, []byte("    "))
+	for i, c := range b[:min(len(b), 65)] {
+		if (c < 'A' || c > 'Z') && c != '_' && (i == 0 || c < '0' || c > '9') {
+			return c == '=' && i > 0
+		}
+	}
+	return false
 }
 
 // begins reports whether a record begins with that field. Other logs have lines such as "PATH=/bin", too.

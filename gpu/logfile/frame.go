@@ -225,7 +225,10 @@ func (p *parser) bracket(s string) int {
 	trimmed := strings.TrimSpace(inner)
 	at, isKernel := kernelTime(inner)
 	_, isDelta := kernelTime(strings.TrimLeft(strings.TrimLeft(trimmed, "<+"), " "))
-	length, wall := timeAt(trimmed)
+	length, wall := 0, stamp{}
+	if !isKernel && !isDelta {
+		length, wall = timeAt(trimmed)
+	}
 	switch {
 	case isKernel || isDelta:
 		p.note(at)

@@ -23,14 +23,14 @@ type waiting struct {
 
 // object is one that has begun, or an array.
 type object struct {
-	array   bool
-	key     string // under which it stands
-	at      string // the key whose value comes
-	wantKey bool
-	values  int
-	fields  fields
-	texts   []waiting
-	bytes   []byte // numbers of an array: journald's form of a message that is no UTF-8
+	array  bool
+	key    string // under which it stands
+	at     string // the key whose value comes
+	wants  byte   // what may come: 'k' a key, ':', 'v' a value, ',' after one; an end may be instead of 'k' and ','
+	values int
+	fields fields
+	texts  []waiting
+	bytes  []byte // numbers of an array: journald's form of a message that is no UTF-8
 }
 
 // parser of JSON, byte by byte, so that a document of any length fits. done is called at the end of an object that
@@ -87,28 +87,31 @@ func (j *jsonParser) outside(c byte) {
 	}
 	switch t := j.top(); c {
 	case '"':
-		if len(j.word) > 0 {
+		if j.inStr = len(j.word) == 0 && (t.wants == 'k' || t.wants == 'v'); !j.inStr {
 			j.failed = true
 		}
-		j.inStr, j.str = true, j.str[:0]
+		j.str = j.str[:0]
 	case ' ', '\t', '\r', '\n':
 		j.endWord()
 	case ':':
-		if t.array || t.at == "" && t.wantKey {
-			j.failed = true
-		}
+		j.expect(':', 'v')
 	case ',':
 		j.endWord()
-		t.wantKey = !t.array
+		if t.array {
+			j.expect(',', 'v')
+		} else {
+			j.expect(',', 'k')
+		}
 	case '}', ']':
 		j.endWord()
-		if t.array != (c == ']') {
+		if t.array != (c == ']') || t.wants == ':' || (t.wants == 'v' && !t.array) {
 			j.failed = true
 			return
 		}
 		j.close()
 	default:
-		if len(j.word) > 40 || (strings.IndexByte("+-.", c) < 0 && (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != 'E') {
+		if t.wants != 'v' || len(j.word) > 40 ||
+			(strings.IndexByte("+-.", c) < 0 && (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != 'E') {
 			j.failed = true
 			return
 		}
@@ -116,18 +119,25 @@ func (j *jsonParser) outside(c byte) {
 	}
 }
 
+// expect takes a separator, behind which something else is wanted.
+func (j *jsonParser) expect(now, then byte) {
+	t := j.top()
+	j.failed = j.failed || t.wants != now
+	t.wants = then
+}
+
 func (j *jsonParser) open(array bool) {
 	if len(j.stack) == maxDepth || len(j.word) > 0 {
 		j.failed = true
 		return
 	}
-	o := &object{array: array, wantKey: !array}
+	o := &object{array: array, wants: 'k'}
+	if array {
+		o.wants = 'v'
+	}
 	if len(j.stack) > 0 {
+		j.expect('v', ',')
 		t := j.top()
-		if t.wantKey {
-			j.failed = true
-			return
-		}
 		t.values++
 		o.key = t.at
 	}
@@ -144,10 +154,7 @@ func (j *jsonParser) endWord() {
 	}
 	t, w := j.top(), string(j.word)
 	j.word = j.word[:0]
-	if t.wantKey {
-		j.failed = true
-		return
-	}
+	j.expect('v', ',')
 	t.values++
 	if n := num(w); t.array && n < 256 && len(t.bytes) < maxString && (n > 0 || w == "0") {
 		t.bytes = append(t.bytes, byte(n))
@@ -242,19 +249,20 @@ func (j *jsonParser) put(c byte) {
 // endString takes a key or a value.
 func (j *jsonParser) endString() {
 	t, s := j.top(), string(j.str)
-	if t.wantKey && !t.array {
-		t.at, t.wantKey = s[:min(len(s), maxValue)], false
+	if t.wants == 'k' {
+		t.at, t.wants = s[:min(len(s), maxValue)], ':'
 		if hinted(j.str) {
 			j.lost(waiting{j.line, "", s})
 		}
 		return
 	}
 	t.values++
+	t.wants = ','
 	j.value(s)
 }
 
 func (j *jsonParser) value(s string) {
-	if hinted([]byte(s)) || strings.Contains(s, banner) {
+	if (hinted([]byte(s)) && driverAt(plain(s)) >= 0) || strings.Contains(s, banner) {
 		j.hold(s)
 		return
 	}

@@ -24,8 +24,9 @@ func (r *reader) text(n int, raw string, ctx context) {
 		r.unread(n, s)
 	default:
 		r.log.Kernel = true
-		if !r.nested(n, s, d, ctx) {
-			r.framed(n, s, d, ctx, strings.HasPrefix(raw, "    ") || strings.HasPrefix(raw, "\t"))
+		f := frameOf(s, d, ctx.named)
+		if !r.nested(n, s, d, f.writer, ctx) {
+			r.framed(n, s, d, f, ctx, strings.HasPrefix(raw, "    ") || strings.HasPrefix(raw, "\t"))
 		}
 	}
 }
@@ -43,16 +44,15 @@ func (r *reader) unread(n int, s string) {
 }
 
 // framed looks at a text whose driver's words begin at d, behind a frame.
-func (r *reader) framed(n int, s string, d int, ctx context, indented bool) {
-	f := frameOf(s, d, ctx.named)
+func (r *reader) framed(n int, s string, d int, f frame, ctx context, indented bool) {
 	text := s[d:]
 	if !strings.HasPrefix(text, "NVRM") && !strings.HasPrefix(text, "nvidia-nvswitch") {
 		if open := frameOf(s, -1, ctx.named); open.text <= d {
 			f, text = open, s[open.text:]
 		}
 	}
-	if ctx.top && f.bare && r.prev != "" { // a line of several, whose writer the first names
-		if before := frameOf(plain(r.prev), -1, false); before.log && before.writer == program {
+	if ctx.top && f.bare && len(r.prev) > 0 { // a line of several, whose writer the first names
+		if before := frameOf(plain(string(r.prev)), -1, false); before.log && before.writer == program {
 			f.writer = unclear
 			if indented {
 				f.writer = program
@@ -98,7 +98,10 @@ var shapes = sync.OnceValue(func() (s struct{ pair, logfmt *regexp.Regexp }) {
 
 // nested looks at texts within s: in quotes, in JSON, in pairs, in a row of CSV. It returns false if s is none of
 // these.
-func (r *reader) nested(n int, s string, d int, ctx context) bool {
+func (r *reader) nested(n int, s string, d int, by writer, ctx context) bool {
+	if by != unclear && r.table == nil {
+		return false
+	}
 	ctx.depth++
 	trimmed := strings.TrimSuffix(strings.TrimSpace(s), ",")
 	trimmed = strings.TrimPrefix(trimmed, "- ")
@@ -119,9 +122,6 @@ func (r *reader) nested(n int, s string, d int, ctx context) bool {
 	}
 	if i := strings.Index(s, `{"`); i >= 0 && i < d {
 		return r.embedded(n, s, i, ctx)
-	}
-	if frameOf(s, d, ctx.named).writer != unclear && r.table == nil {
-		return false
 	}
 	if at := shapes().logfmt.FindStringIndex(s[:d]); at != nil && strings.Trim(s[:at[0]], " ") != "{" {
 		return r.pairs(n, s, d, at[0], ctx)

@@ -8,6 +8,9 @@ import (
 // jsonStart returns where JSON begins in a line that has nothing else before it, -1 without: "data: " of server-sent
 // events and the separator of json-seq are passed over.
 func jsonStart(b []byte) int {
+	if c := b[0]; c > ' ' && c != '{' && c != '[' && c != 'd' && c != 0xef {
+		return -1
+	}
 	trimmed := bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(b, " \t\x1e\ufeff"), []byte("data: ")), " \t")
 	if len(trimmed) == 0 || (trimmed[0] != '{' && trimmed[0] != '[') {
 		return -1
@@ -47,8 +50,8 @@ func isDmesg(f *fields) bool {
 
 // skippable reports whether a line of JSON that is whole says nothing of the driver and begins no boot.
 func (r *reader) skippable(b []byte) bool {
-	if !r.log.Kernel || b[len(b)-1] != '}' || hinted(b) || bytes.Contains(b, []byte(banner)) ||
-		bytes.Contains(b, []byte(`\u00`)) || bytes.Contains(b, []byte(`"MESSAGE":[`)) ||
+	if !r.log.Kernel || b[len(b)-1] != '}' || (r.in.has.hint && hinted(b)) ||
+		(r.in.has.banner && bytes.Contains(b, []byte(banner))) || (r.in.has.escape && bytes.Contains(b, []byte(`\u00`))) || bytes.Contains(b, []byte(`"MESSAGE":[`)) ||
 		bytes.Contains(b, []byte(`"MESSAGE" : [`)) {
 		return false
 	}

@@ -17,7 +17,7 @@ type reader struct {
 	boots boots
 	n     int // number of the line
 
-	prev    string // the last line that is not indented
+	prev    []byte // the last line that is not indented
 	host    string // of the lines that follow, as ansible heads them
 	table   *table
 	json    *jsonParser // of a value that began in an earlier line
@@ -67,7 +67,7 @@ func Read(in io.Reader) (Log, error) {
 
 // line takes a line, or a part of a long one: rest is true for all but its first, goesOn for all but its last.
 func (r *reader) line(b []byte, rest, goesOn bool) {
-	if bytes.IndexByte(b, 0) >= 0 {
+	if r.in.has.zero {
 		b = bytes.ReplaceAll(b, []byte{0}, nil)
 	}
 	if r.json != nil {
@@ -80,10 +80,12 @@ func (r *reader) line(b []byte, rest, goesOn bool) {
 		}
 		return
 	}
-	b = bytes.TrimRight(b, "\r\n")
-	blank := len(bytes.TrimSpace(b)) == 0
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
+		b = b[:len(b)-1]
+	}
+	blank := len(b) == 0 || (b[0] <= ' ' && len(bytes.TrimSpace(b)) == 0)
 	r.log.Blank = r.log.Blank && blank
-	if (len(b) > 0 || r.rec.open) && !goesOn && r.journal(string(b)) {
+	if (r.rec.open || mayBegin(b)) && !goesOn && r.journal(string(b)) {
 		return
 	}
 	if blank {
@@ -106,18 +108,20 @@ func (r *reader) line(b []byte, rest, goesOn bool) {
 		r.object(b[len(b)-1:], true, context{host: r.host})
 		return
 	}
-	if b = r.join(b); b == nil {
-		return
+	if r.in.has.part || len(r.partial) > 0 {
+		if b = r.join(b); b == nil {
+			return
+		}
 	}
-	if hinted(b) {
+	if r.in.has.hint && hinted(b) {
 		for text := range strings.SplitSeq(string(b), "\r") {
 			r.text(r.n, text, context{top: true})
 		}
-	} else if bytes.Contains(b, []byte(" | ")) {
+	} else if r.in.has.bar && bytes.Contains(b, []byte(" | ")) {
 		r.ansible(string(b))
 	}
 	if b[0] != ' ' && b[0] != '\t' {
-		r.prev = string(b[:min(len(b), 512)])
+		r.prev = append(r.prev[:0], b[:min(len(b), 512)]...)
 	}
 }
 
@@ -159,13 +163,13 @@ func (r *reader) boundary(b []byte) {
 		}
 	}
 	if isBoot(b) {
-		if f := frameOf(plain(r.prev), -1, false); r.prev == "" || f.log {
+		if f := frameOf(plain(string(r.prev)), -1, false); len(r.prev) == 0 || f.log {
 			r.boots.every()
 			r.waits = true
 		}
 		return
 	}
-	if i := bytes.Index(b, []byte(banner)); i >= 0 {
+	if r.in.has.banner && bytes.Contains(b, []byte(banner)) {
 		r.banner(plain(string(b)), context{})
 		return
 	}
@@ -214,7 +218,7 @@ func (r *reader) banner(s string, ctx context) {
 
 // isBoot reports whether a line is what journalctl prints between two boots.
 func isBoot(b []byte) bool {
-	if len(b) > 60 || !bytes.Contains(b, []byte("-- ")) {
+	if len(b) > 60 || (b[0] != '-' && b[0] != 0x1b && b[0] != ' ') || !bytes.Contains(b, []byte("-- ")) {
 		return false
 	}
 	s := strings.TrimSpace(plain(string(b)))
@@ -232,20 +236,30 @@ func isBoot(b []byte) bool {
 func bootTime(b []byte) (time.Duration, bool) {
 	i := 0
 	if b[0] != '[' {
-		j := bytes.Index(b[:min(len(b), 120)], []byte("kernel: ["))
-		if j < 0 {
-			if j = bytes.Index(b[:min(len(b), 60)], []byte("[ ")); j < 0 {
-				return 0, false
-			}
-			i = j
-		} else {
-			i = j + len("kernel: ")
+		if i = bytes.IndexByte(b[:min(len(b), 120)], '['); i < 0 {
+			return 0, false
+		}
+		if before := b[:i]; !bytes.HasSuffix(before, []byte("kernel: ")) && (i+1 == len(b) || b[i+1] != ' ') {
+			return 0, false
 		}
 	}
-	end := bytes.IndexByte(b[i:min(len(b), i+40)], ']')
-	if end < 0 {
-		return 0, false
+	digits := b[i+1 : min(len(b), i+40)]
+	for len(digits) > 0 && digits[0] == ' ' {
+		digits = digits[1:]
 	}
-	at, ok := kernelTime(string(b[i+1 : i+end]))
-	return at.at, ok
+	at, unit, point := time.Duration(0), time.Second, false
+	for n, c := range digits {
+		switch {
+		case c >= '0' && c <= '9' && !point && n < 9:
+			at = at*10 + time.Duration(c-'0')*time.Second
+		case c >= '0' && c <= '9' && point:
+			unit /= 10
+			at += time.Duration(c-'0') * unit
+		case c == '.' && !point && n > 0:
+			point = true
+		default:
+			return at, point && (c == ']' || c == ' ' || c == '@')
+		}
+	}
+	return 0, false
 }

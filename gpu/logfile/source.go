@@ -15,7 +15,7 @@ import (
 // Limits of a source: bytes of a line that are taken at a time, bytes looked at to tell what the source is, bytes that
 // may come out of compressed ones, and compressed data within compressed data.
 const (
-	maxLine     = 64 << 10
+	maxLine     = 256 << 10
 	maxHead     = 4 << 10
 	maxUnpacked = 16 << 30
 	maxPacked   = 3
@@ -51,7 +51,13 @@ var magics = []struct {
 
 // source gives the lines of a log.
 type source struct {
-	in     *bufio.Reader
+	in    *bufio.Reader
+	block []byte
+	at    int // the next line
+	size  int // bytes in the block
+	done  bool
+	has   contents // of the block
+
 	packed *packed // nil for a source that is not compressed
 	cut    string
 	err    error // of reading
@@ -59,9 +65,9 @@ type source struct {
 
 // open tells what a source is, and unpacks it.
 func open(in io.Reader) (*source, error) {
-	s := &source{}
+	s := &source{block: make([]byte, maxLine)}
 	for range maxPacked {
-		s.in = bufio.NewReaderSize(in, maxLine)
+		s.in = bufio.NewReaderSize(in, 2*maxHead)
 		head, err := s.in.Peek(maxHead)
 		if err != nil && !errors.Is(err, io.EOF) && len(head) == 0 {
 			return s, err
@@ -125,7 +131,7 @@ func (p *packed) Read(b []byte) (int, error) {
 // text decodes UTF-16, and refuses what is no text and no log.
 func (s *source) text(head []byte) (*source, error) {
 	if order := utf16Of(head); order != 0 {
-		s.in = bufio.NewReaderSize(&wide{in: s.in, big: order > 0}, maxLine)
+		s.in = bufio.NewReaderSize(&wide{in: s.in, big: order > 0}, 2*maxHead)
 		head, _ = s.in.Peek(maxHead)
 	} else if isBinary(head) {
 		return nil, &Refused{"binary data", "this is no log"}
@@ -177,21 +183,61 @@ func isBinary(head []byte) bool {
 
 // next returns the next line with its end, or a part of a long one: more is true until its last part.
 func (s *source) next() (line []byte, more, ok bool) {
-	line, err := s.in.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return line, true, true
+	for {
+		if i := bytes.IndexByte(s.block[s.at:s.size], '\n'); i >= 0 {
+			line = s.block[s.at : s.at+i+1]
+			s.at += i + 1
+			return line, false, true
+		}
+		if s.done || (s.at == 0 && s.size == len(s.block)) {
+			line = s.block[s.at:s.size]
+			s.at, s.size = 0, 0
+			return line, !s.done, len(line) > 0
+		}
+		s.fill()
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return line, false, len(line) > 0
 }
+
+// fill reads more, until a line ends or the block is full, and looks at all of it at once.
+func (s *source) fill() {
+	s.size = copy(s.block, s.block[s.at:s.size])
+	s.at = 0
+	for s.size < len(s.block) {
+		n, err := s.in.Read(s.block[s.size:])
+		ended := bytes.IndexByte(s.block[s.size:s.size+n], '\n') >= 0
+		s.size += n
+		if err != nil {
+			s.done = true
+			if !errors.Is(err, io.EOF) {
+				s.err = err
+			}
+			break
+		}
+		if ended {
+			break
+		}
+	}
+	b := s.block[:s.size]
+	s.has = contents{
+		hint: hinted(b), zero: bytes.IndexByte(b, 0) >= 0, banner: bytes.Contains(b, []byte(banner)),
+		part: bytes.Contains(b, []byte(" P ")), bar: bytes.Contains(b, []byte(" | ")),
+		escape: bytes.Contains(b, []byte(`\u00`)),
+	}
+}
+
+// contents says what a block may have: most blocks of a log have none of it, and then no line of them does.
+type contents struct{ hint, zero, banner, part, bar, escape bool }
 
 // raw reads n bytes.
 func (s *source) raw(n int) ([]byte, bool) {
 	b := make([]byte, n)
-	got, err := io.ReadFull(s.in, b)
-	return b[:got], err == nil
+	got := copy(b, s.block[s.at:s.size])
+	s.at += got
+	if got == n {
+		return b, true
+	}
+	more, err := io.ReadFull(s.in, b[got:])
+	return b[:got+more], err == nil
 }
 
 // end returns why the source ended early.

@@ -38,6 +38,9 @@ type form struct {
 // timeAt parses a time at the begin of s. n is its length, 0 without one.
 func timeAt(s string) (n int, at stamp) {
 	s = s[:min(len(s), 64)]
+	if !strings.ContainsAny(s, "0123456789") || (!strings.ContainsAny(s, ":") && (s[0] < '0' || s[0] > '9')) {
+		return 0, stamp{}
+	}
 	for _, f := range forms() {
 		if part := f.re.FindStringSubmatch(s); part != nil {
 			n = len(part[0])
