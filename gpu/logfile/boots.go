@@ -24,8 +24,10 @@ const (
 type boots struct {
 	hosts  map[string]*machineLog
 	order  []string
-	found  int
+	found  int // events that are kept
 	unkept uint64
+
+	earlier []Found // of boots that have ended
 
 	up, down int           // steps of the kernel's time, to notice a file that begins with the newest line
 	lastTime time.Duration // since boot
@@ -36,9 +38,16 @@ type machineLog struct {
 	finder  kmsg.Finder
 	now     *segment // what is read
 	newest  *segment // of those before it; nil before the first boundary
-	earlier *segment
+	earlier map[earlierKey]int
+	host    string
 	boot    string        // ID of the boot that is read
 	last    time.Duration // since boot
+}
+
+// earlierKey is an error of boots that have ended.
+type earlierKey struct {
+	kmsg.Line
+	Clock
 }
 
 // segment is a part of a log between two boots.
@@ -63,7 +72,7 @@ func (b *boots) of(host string) *machineLog {
 	if b.hosts == nil {
 		b.hosts = map[string]*machineLog{}
 	}
-	m := &machineLog{now: &segment{}}
+	m := &machineLog{now: &segment{}, host: host}
 	b.hosts[host] = m
 	b.order = append(b.order, host)
 	return m
@@ -146,19 +155,22 @@ func (b *boots) seal(m *machineLog) {
 		old, m.newest = m.newest, m.now
 	}
 	if m.earlier == nil {
-		m.earlier = old
-		return
-	}
-	same := m.earlier.clock == old.clock
-	if !same {
-		m.earlier.clock = NoClock
+		m.earlier = map[earlierKey]int{}
 	}
 	for _, e := range old.tally.Events {
-		before := len(m.earlier.tally.Events)
-		m.earlier.tally.Add(e)
-		b.found += len(m.earlier.tally.Events) - before - 1
+		key := earlierKey{e.Line, old.clock}
+		i, ok := m.earlier[key]
+		switch {
+		case ok:
+			b.earlier[i].Count += e.Count
+			b.earlier[i].Last = max(b.earlier[i].Last, e.Last)
+			b.found--
+		default:
+			m.earlier[key] = len(b.earlier)
+			b.earlier = append(b.earlier, Found{Event: e, Host: m.host, Earlier: true, Clock: old.clock})
+		}
 	}
-	m.earlier.tally.Unkept += old.tally.Unkept
+	b.unkept += old.tally.Unkept
 }
 
 // tick notes the kernel's time of a line, and reports whether it fell as after a boot.
@@ -181,23 +193,17 @@ func (b *boots) every() {
 	}
 }
 
-// result returns what was found, the newest boot of each machine first.
+// result returns what was found, the newest boot of each machine before all earlier ones.
 func (b *boots) result() (found []Found, unkept uint64) {
-	unkept = b.unkept
 	for _, host := range b.order {
 		m := b.hosts[host]
 		if m.now.lines > 0 || m.newest == nil {
 			b.seal(m)
 		}
-		for _, s := range [...]*segment{m.newest, m.earlier} {
-			if s == nil {
-				continue
-			}
-			for _, e := range s.tally.Events {
-				found = append(found, Found{Event: e, Host: host, Earlier: s == m.earlier, Clock: s.clock})
-			}
-			unkept += s.tally.Unkept
+		for _, e := range m.newest.tally.Events {
+			found = append(found, Found{Event: e, Host: host, Clock: m.newest.clock})
 		}
+		unkept += m.newest.tally.Unkept
 	}
-	return found, unkept
+	return append(found, b.earlier...), unkept + b.unkept
 }
