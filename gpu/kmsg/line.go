@@ -60,10 +60,10 @@ func (l *Line) Essence() Line {
 		Verdict: Verdict{Severity: l.Severity, Reset: l.Reset, Injected: l.Injected}}
 }
 
-// marks are how lines of NVIDIA's drivers begin that may report something.
-var marks = [...]string{"NVRM:", "nvidia-nvswitch", "nvidia-modeset:", "[drm:nv_drm", "[nvidia-drm]"}
+// Marks are how lines of NVIDIA's drivers begin that may report something.
+var Marks = [...]string{"NVRM:", "nvidia-nvswitch", "nvidia-modeset:", "[drm:nv_drm", "[nvidia-drm]"}
 
-// ParseLine parses one line as the driver printed it, without a prefix; see Finder.FindInLog. The second result is
+// ParseLine parses one line as the driver printed it, without a prefix, which package logfile takes off. The second result is
 // false for a line that reports nothing.
 func ParseLine(text string) (Line, bool) {
 	text = text[:min(len(text), maxRecord)]
@@ -85,7 +85,7 @@ func ParseLine(text string) (Line, bool) {
 		}
 		return Line{}, false
 	}
-	for _, mark := range marks[2:] {
+	for _, mark := range Marks[2:] {
 		if strings.HasPrefix(text, mark) {
 			return parseUncoded(text)
 		}

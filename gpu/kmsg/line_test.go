@@ -82,12 +82,22 @@ func shapes(t testing.TB) (all []shape) {
 	return append(all, shape{"NVRM: Xid (PCI:0000:3b:00): 79, x\r", "xid 79 0000:3b:00.0", "x"}, shape{"", none, ""})
 }
 
+// text returns the driver's text in a line of a log, as package logfile does for logs of all kinds.
+func text(line string) string {
+	for _, mark := range Marks {
+		if i := strings.Index(line, mark); i >= 0 {
+			return strings.ReplaceAll(line[i:], "#012", "\n")
+		}
+	}
+	return line
+}
+
 // TestLines: code, address, instances of MIG, process, root cause and text of each shape; no XID in other lines.
 func TestLines(t *testing.T) {
 	for _, tc := range shapes(t) {
 		var f Finder
 		got, l := none, Line{}
-		if found, ok := f.FindInLog(tc.line); ok {
+		if found, ok := f.Find(text(tc.line)); ok {
 			got, l = report(found), found
 		}
 		if got != tc.want || (tc.text != "" && l.Text != tc.text) {
@@ -120,7 +130,7 @@ func TestLostOverLines(t *testing.T) {
 		var f Finder
 		got := none
 		for line := range strings.SplitSeq(tc.log, "\n") {
-			if l, ok := f.FindInLog(line); ok {
+			if l, ok := f.Find(text(line)); ok {
 				got = report(l)
 			}
 		}
@@ -156,8 +166,8 @@ func FuzzLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		var one, two Finder
-		l, ok := one.FindInLog(line)
-		if again, same := two.FindInLog(line); again != l || same != ok {
+		l, ok := one.Find(text(line))
+		if again, same := two.Find(text(line)); again != l || same != ok {
 			t.Fatalf("%+v, then %+v", l, again)
 		}
 		if !ok {

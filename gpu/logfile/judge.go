@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 )
 
 // maxNested bounds texts within texts.
@@ -46,7 +48,7 @@ func (r *reader) unread(n int, s string) {
 // framed looks at a text whose driver's words begin at d, behind a frame.
 func (r *reader) framed(n int, s string, d int, f frame, ctx context, indented bool) {
 	text := s[d:]
-	if !strings.HasPrefix(text, "NVRM") && !strings.HasPrefix(text, "nvidia-nvswitch") {
+	if !slices.ContainsFunc(kmsg.Marks[:], func(name string) bool { return strings.HasPrefix(text, name) }) {
 		if open := frameOf(s, -1, ctx.named); open.text <= d {
 			f, text = open, s[open.text:]
 		}

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // hints are parts of the driver's words, in every case that is seen; a line without any of them cannot be marked.
 var hints = [...]string{"NVRM", "nvrm", "Nvrm", "Xid", "xid", "XID", "nvswitch", "allen off", "ALLEN OFF", "GPU is lost",
-	"gpu is lost", "GPU IS LOST"}
+	"gpu is lost", "GPU IS LOST", "nvidia-modeset:", "nv_drm", "nvidia-drm", "nit_adapter", "nitAdapter", "RESET_REQUIRED"}
 
 // hinted reports whether it is worth looking for the driver's words.
 func hinted(line []byte) bool {
@@ -110,10 +112,10 @@ func lower(s string) string {
 	return string(b)
 }
 
-// driverAt returns where the driver's text begins: at its name or, without that, at its words; -1 without either.
+// driverAt returns where a driver's text begins: at its name or, without that, at its words; -1 without either.
 func driverAt(line string) int {
 	best := -1
-	for _, name := range [...]string{"NVRM", "nvidia-nvswitch"} {
+	for _, name := range kmsg.Marks {
 		if i := strings.Index(line, name); i >= 0 && (best < 0 || i < best) {
 			best = i
 		}
