@@ -274,7 +274,7 @@ func tableOf(line string) *table {
 	line = strings.TrimPrefix(line, "\ufeff")
 	for _, sep := range ",;\t|" {
 		columns := split(line, sep)
-		if len(columns) < 2 || !slices.ContainsFunc(columns, func(c string) bool {
+		if len(columns) < 2 || slices.ContainsFunc(columns, isNoColumn) || !slices.ContainsFunc(columns, func(c string) bool {
 			return slices.Contains(textKeys, lower(strings.TrimSpace(c)))
 		}) {
 			continue
@@ -285,6 +285,12 @@ func tableOf(line string) *table {
 		return &table{sep, columns}
 	}
 	return nil
+}
+
+// isNoColumn reports whether a column of the first line cannot be a name.
+func isNoColumn(s string) bool {
+	s = strings.TrimSpace(s)
+	return len(s) > 40 || strings.Count(s, " ") > 2 || strings.ContainsAny(s, ":=[]{}()<>\"'")
 }
 
 // split splits a row of CSV; nil if it is none.

@@ -31,9 +31,8 @@ func TestPublicLines(t *testing.T) {
 				want = strings.Join(strings.Fields(want)[:3], " ")
 			}
 			log, err := Read(strings.NewReader(line + "\n"))
-			if refused := ""; err != nil {
-				refused = err.Error()
-				t.Errorf("%s: %s", line, refused)
+			if err != nil {
+				t.Errorf("%s: %v", line, err)
 			}
 			if got := first(&log); got != want {
 				t.Errorf("%s\n is  %s\n not %s", line, got, want)
