@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/gpuaas/gpuaasctl/gpu/logfile"
 )
 
 // TestConsequences: class of each report of the driver's lines of all ages, and what it condemns.
@@ -23,13 +25,13 @@ func TestConsequences(t *testing.T) {
 				log = append(log, line)
 			}
 		}
-		c, err := readLog(strings.NewReader(strings.Join(log, "\n")))
+		read, err := logfile.Read(strings.NewReader(strings.Join(log, "\n")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, e := range c.tally.Events {
-			f := foundOf(e)
+		for _, e := range read.Found {
+			f := foundOf(e.Event)
 			got = append(got, string(f.Class)+" "+string(f.Condemns))
 			if f.Title == "" {
 				t.Errorf("%+v has no title", f)
