@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/gpu/fault"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
@@ -17,35 +18,56 @@ func (f *facts) events() {
 		f.floor(onNode("the events"), "%d events were reported, and the last %d are judged", n, MaxEvents)
 		f.ev.Events = f.ev.Events[n-MaxEvents:]
 	}
-	for i := range f.ev.Events {
-		e := &f.ev.Events[i]
-		if !slices.Contains(eventTypes(), string(e.Type)) {
-			continue
-		}
-		id := f.identity(e.Of())
-		s := Subject{About: AboutEvent, What: eventWords(e), Index: id.Index, UUID: id.UUID, PCI: id.PCI, Event: i + 1}
-		why := ""
-		if f.earlier(e) {
-			why = "of an earlier boot"
-		} else if by := f.recovered(i, id); by != "" {
-			why = "recovered: " + by + " the driver's word that it no longer requests an action"
+	all := slices.DeleteFunc(fault.Merge(f.ev.Events, f.identity), func(one fault.Fault) bool {
+		return !slices.Contains(eventTypes(), string(one.Type))
+	})
+	r := repeats{}
+	var current []*fault.Fault
+	for i := range all {
+		one := &all[i]
+		why := "of an earlier boot"
+		if !f.earlier(&one.Event) {
+			why = f.recovered(one)
 		}
 		if why != "" {
-			f.Past = append(f.Past, Finding{Subject: s, Why: why})
+			f.Past = append(f.Past, Finding{Subject: subjectOf(one), Why: why})
 			continue
 		}
-		f.Observations = append(f.Observations, Observation{s, eventValues(e, id)})
+		r.add(one)
+		current = append(current, one)
 	}
+	for _, one := range current {
+		v := eventValues(&one.Event, *one.GPU)
+		r.values(v, one)
+		f.Observations = append(f.Observations, Observation{subjectOf(one), v})
+	}
+	f.Notes = append(f.Notes, r.notes()...)
 }
 
-// recovered returns what ended the condition that event i reports: the driver's recovery action of the same GPU
+// subjectOf returns what a finding about the fault is about.
+func subjectOf(of *fault.Fault) Subject {
+	id := of.GPU
+	s := Subject{About: AboutEvent, What: eventWords(&of.Event), Index: id.Index, UUID: id.UUID, PCI: id.PCI,
+		Event: of.Numbers[0] + 1, At: new(of.At.UTC()), Sources: of.Sources}
+	if since := of.Since(); since.Before(of.At) {
+		s.Since = new(since.UTC())
+	}
+	if len(of.Places) == 1 {
+		s.Place = of.Places[0]
+	}
+	return s
+}
+
+// recovered returns what ended the condition that a fault reports: the driver's recovery action of the same GPU
 // returned to none, in a later event or, if that was missed, in a sample taken after the driver requested a reset. This
 // ends what a reset of the GPU repairs, but nothing that needs a reboot or a person. If the driver was never seen to
 // request anything after an error, no sample ends it: the driver requested nothing before the error either.
-func (f *facts) recovered(i int, id report.Identity) (by string) {
-	e := &f.ev.Events[i]
-	if !resets(e) {
-		return ""
+//
+// A GPU in whose place there is another one has ended with all that it reported.
+func (f *facts) recovered(of *fault.Fault) (by string) {
+	e, id := &of.Event, *of.GPU
+	if by := f.replaced(of); by != "" || !resets(e) {
+		return by
 	}
 	same := func(uuid, pci string) bool { // an event without a GPU's name is of no GPU
 		return (id.UUID != "" && id.UUID == uuid) || (id.PCI != "" && id.PCI == pci)
@@ -58,8 +80,8 @@ func (f *facts) recovered(i int, id report.Identity) (by string) {
 		if !asks || later.At.Before(e.At) || f.earlier(later) || !same(other.UUID, other.PCI) {
 			continue
 		}
-		if action == report.ActionNone && j > i {
-			return fmt.Sprintf("event %d is", j+1)
+		if action == report.ActionNone && j > of.Numbers[0] {
+			return fmt.Sprintf("recovered: event %d is %s, at %s", j+1, drivers, later.At.UTC().Format(time.RFC3339))
 		}
 		if action != report.ActionNone && resets(later) && later.At.After(wanted) {
 			wanted = later.At
@@ -69,7 +91,26 @@ func (f *facts) recovered(i int, id report.Identity) (by string) {
 		g := &f.gpus[i]
 		n, known := g.Value(report.RecoveryAction)
 		if known && report.ActionOf(n) == report.ActionNone && same(g.UUID, g.PCI) && !wanted.IsZero() && g.at.After(wanted) {
-			return fmt.Sprintf("the sample of GPU %d is", g.Index)
+			return fmt.Sprintf("recovered: the sample of GPU %d is %s, at %s", g.Index, drivers, g.at.UTC().Format(time.RFC3339))
+		}
+	}
+	return ""
+}
+
+// drivers is what ends a request for a reset.
+const drivers = "the driver's word that it no longer requests an action"
+
+// replaced returns which GPU is now where the one was that reported the fault, if NVML named it: a GPU keeps its UUID.
+func (f *facts) replaced(of *fault.Fault) (by string) {
+	own := of.GPU.UUID
+	if own == "" || of.GPU.PCI == "" || slices.ContainsFunc(f.gpus, func(g seen) bool { return g.UUID == own }) {
+		return ""
+	}
+	for i := range f.gpus {
+		g := &f.gpus[i]
+		if g.PCI == of.GPU.PCI && g.UUID != "" && g.Handle.Known() && !g.Lost() && g.at.After(of.At) {
+			return fmt.Sprintf("replaced: %s is no longer at %s, where %s is, at %s", own, g.PCI, g.UUID,
+				g.at.UTC().Format(time.RFC3339))
 		}
 	}
 	return ""

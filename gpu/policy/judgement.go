@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/gpuaas/gpuaasctl/gpu/report"
 )
 
 // Subject is what a finding is about.
@@ -14,6 +17,13 @@ type Subject struct {
 	Index *int   `json:"index,omitempty"` // index of the GPU
 	UUID  string `json:"uuid,omitempty"`
 	PCI   string `json:"pci,omitempty"`
+
+	// Of a fault: when it was reported, and the first time if that was several times; by whom; the part of the hardware
+	// that it names, if it is one.
+	At      *time.Time      `json:"at,omitempty"`
+	Since   *time.Time      `json:"since,omitempty"`
+	Sources []report.Source `json:"sources,omitempty"`
+	Place   string          `json:"place,omitempty"`
 }
 
 // Mode is whether a judgement has an effect.
@@ -35,8 +45,8 @@ type Judgement struct {
 	Health   Health      `json:"health"`
 	Decided  *Finding    `json:"decided_by,omitempty"` // the first of the worst findings; none for HEALTHY
 	GPUs     []GPUHealth `json:"gpus"`
-	Findings []Finding   `json:"findings"` // findings about each event, GPU and the node, the worst first
-	Past     []Finding   `json:"past,omitempty"`
+	Findings []Finding   `json:"findings"`       // findings about each event, GPU and the node, the worst first
+	Past     []Finding   `json:"past,omitempty"` // events that are not judged any more, and why
 	Notes    []string    `json:"notes,omitempty"`
 }
 
@@ -69,6 +79,9 @@ type RuleResult struct {
 // MaxFindings is the maximum number of findings in a judgement that is stored or shown.
 const MaxFindings = 100
 
+// MaxPast is the maximum number of events that are over in such a judgement.
+const MaxPast = 16
+
 // Judged returns a reply's judgement as it is stored and shown: the worst findings, without the result of each rule. An
 // incomplete judgement is an error.
 func (r *Reply) Judged() (j Judgement, err error) {
@@ -96,6 +109,12 @@ func (r *Reply) Judged() (j Judgement, err error) {
 	if j.Decided != nil {
 		j.Decided.Rules = nil
 	}
-	j.Past = nil
+	if n := len(j.Past); n > MaxPast { // they are by their events, so the newest are the last
+		j.Notes = append(j.Notes, fmt.Sprintf("%d events that are over, of which the last %d are kept", n, MaxPast))
+		j.Past = j.Past[n-MaxPast:]
+	}
+	for i := range j.Past {
+		j.Past[i].Rules = nil
+	}
 	return j, nil
 }

@@ -64,7 +64,8 @@ func TestJudged(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if len(j.Findings) != 2 || j.Findings[0].Rules != nil || j.Findings[1].Rules != nil || j.Past != nil ||
+		if len(j.Findings) != 2 || j.Findings[0].Rules != nil || j.Findings[1].Rules != nil || len(j.Past) != 1 ||
+			j.Past[0].Rules != nil ||
 			(j.Decided != nil && j.Decided.Rules != nil) || len(j.Notes) != 1 || len(j.Findings[0].Errors) != 1 {
 			t.Errorf("%s: %+v", name, j)
 		}
@@ -104,5 +105,18 @@ func TestJudgedFindings(t *testing.T) {
 			(n > 0 && j.Findings[len(j.Findings)-1].Why != fmt.Sprint(min(n, 100)-1)) {
 			t.Errorf("%d findings: %d are kept, %q, %v", n, len(j.Findings), got, err)
 		}
+	}
+}
+
+// TestJudgedPast: what is over is kept with the judgement, the newest of it.
+func TestJudgedPast(t *testing.T) {
+	of := Judgement{Health: Healthy, Findings: []Finding{{Health: Healthy}}}
+	for i := range MaxPast + 3 {
+		of.Past = append(of.Past, Finding{Subject: Subject{About: AboutEvent, Event: i + 1}, Why: "of an earlier boot"})
+	}
+	j, err := (&Reply{Judgement: &of}).Judged()
+	if err != nil || len(j.Past) != MaxPast || j.Past[0].Subject.Event != 4 ||
+		!strings.Contains(strings.Join(j.Notes, "; "), "19 events that are over, of which the last 16") {
+		t.Errorf("%+v, %v", j, err)
 	}
 }
