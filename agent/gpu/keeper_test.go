@@ -54,8 +54,8 @@ func TestTheFileHasWhatIsKnown(t *testing.T) {
 	}
 	// an agent that died before it had stored the position reads the record again, and keeps it once
 	k.found(&kmsg.Event{Line: kmsg.Line{Kind: kmsg.XID, Code: 79, Device: "0000:3b:00.0", PID: 7,
-		GPUInstance: kmsg.Absent, ComputeInstance: kmsg.Absent, Cause: kmsg.Absent, Recovery: kmsg.Absent, Port: kmsg.Absent},
-		BootID: "boot", Count: 1})
+		GPUInstance: kmsg.Absent, ComputeInstance: kmsg.Absent, Cause: kmsg.Absent, Recovery: kmsg.Absent,
+		Verdict: kmsg.Verdict{Link: kmsg.Absent}}, BootID: "boot", Count: 1})
 	if n := len(k.spool.file.state.Events); n != 1 {
 		t.Errorf("%d events of one record", n)
 	}

@@ -127,6 +127,20 @@ type XID struct {
 	BootID string  `json:"boot_id,omitempty"`
 }
 
+// Absorb counts an earlier report of the same error at at, which is kept no longer, in this one.
+func (x *XID) Absorb(earlier *XID, at time.Time) {
+	x.Times = bounded.Add(x.Times, max(earlier.Times, 0), MaxCount)
+	since := at.UTC()
+	if earlier.Since != nil {
+		since = *earlier.Since
+	}
+	if x.Since == nil || since.Before(*x.Since) {
+		x.Since = &since
+	}
+	x.Folded = x.Folded || earlier.Folded || x.Text != earlier.Text || x.Process != earlier.Process ||
+		(x.PID == nil) != (earlier.PID == nil) || (x.PID != nil && *x.PID != *earlier.PID)
+}
+
 // Recovery is a change of the recovery action that the driver requests.
 type Recovery struct {
 	From   *int64 `json:"from,omitempty"` // absent: not known before

@@ -54,8 +54,23 @@ func DeviceOf(s *report.Sample, i int) *report.Event {
 	return &report.Event{Type: report.DeviceEvent, Source: report.FromNVML, At: s.At, Device: d}
 }
 
+// Named completes the identity of a GPU that an event names by its PCI address or UUID, from the sample.
+func (s *State) Named(id report.Identity) report.Identity {
+	if s.Sample == nil {
+		return id
+	}
+	for i := range s.Sample.GPUs {
+		g := &s.Sample.GPUs[i]
+		if (id.PCI != "" && id.PCI == g.PCI) || (id.UUID != "" && id.UUID == g.UUID) {
+			id.Index, id.UUID, id.PCI = &g.Index, cmp.Or(id.UUID, g.UUID), cmp.Or(id.PCI, g.PCI)
+			return id
+		}
+	}
+	return id
+}
+
 // KernelEvent converts what the driver wrote to the kernel log to an event. It converts times to the node's clock,
-// given the current time now and the time since boot up.
+// given the current time now and the time since boot up. The event is of the last of several equal faults.
 func KernelEvent(e *kmsg.Event, now time.Time, up time.Duration) *report.Event {
 	x := &report.XID{
 		Code: known(e.Code), PID: known(e.PID), Process: e.Name, Text: e.Text, CausedBy: known(e.Cause),
@@ -68,8 +83,12 @@ func KernelEvent(e *kmsg.Event, now time.Time, up time.Duration) *report.Event {
 	if e.Recovery != kmsg.Absent {
 		x.Recovery = new(int64(e.Recovery))
 	}
+	at := e.First
+	if x.Times > 1 && e.Last > e.First {
+		at, x.Since, x.Folded = e.Last, new(wall(e.First, now, up)), e.Folded
+	}
 	return &report.Event{APIVersion: report.APIVersion, Kind: report.KindEvent, Type: report.EventType(e.Kind),
-		Source: report.FromKernelLog, At: wall(e.First, now, up), BootID: e.BootID, XID: x,
+		Source: report.FromKernelLog, At: wall(at, now, up), BootID: e.BootID, XID: x,
 		GPU: &report.Identity{PCI: e.Device, UUID: e.UUID, GPUInstance: known(e.GPUInstance),
 			ComputeInstance: known(e.ComputeInstance)}}
 }

@@ -124,26 +124,33 @@ func same[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// makeRoom merges the oldest event that has a later equal one into that. If every event is the only one of its kind, it
-// drops the oldest, and counts it as forgotten.
+// makeRoom merges the oldest event that has a later equal one into that, preferably one with the same text, which has
+// the place of the fault. If every event is the only one of its kind, it drops the oldest, and counts it as forgotten.
 func (s *State) makeRoom() {
-	for i := range s.Events {
-		for j := i + 1; j < len(s.Events); j++ {
-			old, later := &s.Events[i], &s.Events[j]
-			if !sameError(old, later) {
-				continue
+	for _, equal := range [...]func(a, b *report.Event) bool{sameText, sameError} {
+		for i := range s.Events {
+			for j := i + 1; j < len(s.Events); j++ {
+				old, later := &s.Events[i], &s.Events[j]
+				if !equal(old, later) {
+					continue
+				}
+				if later.XID != nil {
+					x := *later.XID // the event is shared
+					x.Absorb(old.XID, old.At)
+					later.XID = &x
+				}
+				s.Events = slices.Delete(s.Events, i, i+1)
+				return
 			}
-			if later.XID != nil {
-				x := *later.XID // the event is shared
-				x.Times += old.XID.Times
-				later.XID = &x
-			}
-			s.Events = slices.Delete(s.Events, i, i+1)
-			return
 		}
 	}
 	s.forget(s.Events[0].Type)
 	s.Events = slices.Delete(s.Events, 0, 1)
+}
+
+// sameText reports whether two events differ at most in process and number.
+func sameText(a, b *report.Event) bool {
+	return sameError(a, b) && a.XID != nil && a.XID.Text == b.XID.Text
 }
 
 func (s *State) forget(t report.EventType) {

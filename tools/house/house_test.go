@@ -64,7 +64,7 @@ var rules = []rule{
 	{"preflight/probe/net", []string{"diag", "preflight/probe/measure", "preflight/probe/scrub", "internal/ws",
 		"internal/bounded", "internal/host", "internal/sleep"}, []string{"golang.org/x"},
 		"what is asked over the network does not depend on what this machine is"},
-	{"preflight/probe/host", []string{"diag", "diag/record", "gpu/kmsg", "gpu/report", "gpu/state",
+	{"preflight/probe/host", []string{"diag", "diag/record", "gpu/fault", "gpu/kmsg", "gpu/report", "gpu/state",
 		"preflight/probe/measure", "preflight/probe/scrub", "internal/bounded", "internal/host", "internal/sleep"},
 		[]string{"golang.org/x/sys"}, "a machine is read without a network"},
 	{"preflight/probe", []string{"diag", "preflight/probe/net", "preflight/probe/host", "preflight/probe/measure",

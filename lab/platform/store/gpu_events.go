@@ -185,7 +185,7 @@ func foldSame(ctx context.Context, q querier, nodeID, slot string, e *gpu.Event)
 		return err
 	}
 	if x := before[keepFirst].XID; x != nil && e.XID != nil {
-		e.XID.Times = bounded.Add(e.XID.Times, max(x.Times, 0), gpu.MaxCount)
+		e.XID.Absorb(x, before[keepFirst].At)
 	}
 	return exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND slot = ? AND seq = ?", nodeID, slot,
 		before[keepFirst].seq)

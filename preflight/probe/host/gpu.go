@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/gpu/fault"
 	"github.com/gpuaas/gpuaasctl/gpu/kmsg"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/state"
@@ -173,12 +174,12 @@ func gpuDevice(g *report.GPU) diag.GPUDevice {
 	return d
 }
 
-// gpuErrorsOf returns the newest errors of the file, and their total number.
+// gpuErrorsOf returns the newest errors of the file, and their total number. What several sources report is one.
 func gpuErrorsOf(s *state.State) (newest []diag.GPUError, all int) {
-	for i := range s.Events {
-		e := &s.Events[i]
-		id := e.Of()
-		g := diag.GPUError{At: diag.At(e.At), What: string(e.Type), PCI: id.PCI, UUID: id.UUID}
+	faults := fault.Merge(s.Events, s.Named)
+	for i := range faults {
+		e := &faults[i].Event
+		g := diag.GPUError{At: diag.At(e.At), What: string(e.Type), PCI: e.GPU.PCI, UUID: e.GPU.UUID}
 		if x := e.XID; x != nil {
 			g.Times, g.Text = x.Times, scrub.Text(x.Text)
 			if x.Code != nil {
