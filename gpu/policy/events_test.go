@@ -179,6 +179,12 @@ func TestFields(t *testing.T) {
 		case s.Unit == "flag":
 			want = Bool
 		}
+		if s.Signal.Private() {
+			if f, there := fields["gpu."+string(s.Signal)]; there {
+				t.Errorf("%s is private: %+v", s.Signal, f)
+			}
+			continue
+		}
 		if f := fields["gpu."+string(s.Signal)]; f.Type != want || !strings.HasSuffix(f.Means, s.What) ||
 			strings.HasPrefix(f.Means, s.Unit+": ") != (want == Int && s.Unit != "") {
 			t.Errorf("%s: %+v, want %s", s.Signal, f, want)

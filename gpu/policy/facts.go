@@ -57,6 +57,9 @@ func gpuValues(g *report.GPU) Values {
 	v.text("pci", g.PCI)
 	v.text("name", g.Name)
 	for _, s := range report.Signals() {
+		if s.Signal.Private() {
+			continue
+		}
 		name := string(s.Signal)
 		r, there := g.Signals[s.Signal]
 		if !there {

@@ -27,8 +27,8 @@ type Field struct {
 	Means string
 }
 
-// Fields is the table of fields for conditions. It includes all of package report's signals of a GPU, so a new signal
-// needs no row here.
+// Fields is the table of fields for conditions. It includes all of package report's signals of a GPU that are not
+// private, so a new signal needs no row here.
 func Fields() []Field {
 	all := []Field{
 		{AboutEvent, "type", Text, eventTypes(), "what was reported"},
@@ -86,6 +86,9 @@ func Fields() []Field {
 		{AboutGPU, "nvlinks_down", Int, nil, "NVLinks that it has and that are not active"},
 	}
 	for _, s := range report.Signals() {
+		if s.Signal.Private() { // a judgement quotes what decided
+			continue
+		}
 		f := Field{AboutGPU, string(s.Signal), Int, nil, s.What}
 		switch {
 		case s.Signal == report.RecoveryAction:

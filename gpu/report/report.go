@@ -97,30 +97,15 @@ type GPU struct {
 	Signals map[Signal]Reading `json:"signals,omitempty"`
 	// LinksDown are the GPU's NVLinks that are not active.
 	LinksDown []int `json:"nvlinks_down,omitempty"`
-}
-
-// MIG is one instance of a divided GPU.
-type MIG struct {
-	UUID            string `json:"uuid"`
-	GPUInstance     int    `json:"gpu_instance"`
-	ComputeInstance int    `json:"compute_instance"`
-}
-
-// GPUIsLost is NVML's return code for a GPU that the driver can no longer reach. It outweighs every other answer about
-// that GPU: libraries continue to answer other calls from memory.
-const GPUIsLost = 15
-
-// Lost reports whether any call about the GPU returned GPUIsLost.
-func (g *GPU) Lost() bool {
-	if g.Handle.FailedWith(GPUIsLost) {
-		return true
-	}
-	for _, r := range g.Signals {
-		if r.FailedWith(GPUIsLost) || r.NotAsked == WasLost { // the call may have been one for its name
-			return true
-		}
-	}
-	return false
+	// Refusals are the calls that were refused for a reason that concerns the whole GPU, whether or not a signal has
+	// their answer: the first of each return code.
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Links is where the GPU's NVLinks lead, Peers how its PCIe paths to the other GPUs run. Neither is read of a node
+	// with more than MaxListed GPUs.
+	Links []Link `json:"nvlinks_to,omitempty"`
+	Peers []Peer `json:"peers,omitempty"`
+	// Processes are those that the signals of processes count, at most MaxProcesses of them.
+	Processes []Process `json:"processes,omitempty"`
 }
 
 // Value returns the number of a signal; false if the GPU has none.
@@ -202,16 +187,14 @@ func (g *GPU) check() error {
 	if !short(g.UUID, g.PCI, g.Name) || len(g.MIG) > maxMIG || len(g.LinksDown) > maxLinks {
 		return errors.New("its identity is too long")
 	}
+	if err := g.checkDetails(); err != nil {
+		return err
+	}
 	if err := g.Handle.check(); err != nil {
 		return fmt.Errorf("handle: %w", err)
 	}
 	if g.Index < 0 || g.Index >= MaxGPUs {
 		return fmt.Errorf("its index is %d", g.Index)
-	}
-	for _, m := range g.MIG {
-		if m.UUID == "" || !short(m.UUID) || m.GPUInstance < 0 || m.ComputeInstance < 0 {
-			return fmt.Errorf("instance of MIG %+v", m)
-		}
 	}
 	for _, n := range g.LinksDown {
 		if n < 0 || n >= maxLinks {

@@ -119,6 +119,22 @@ func TestSamplesAreRefused(t *testing.T) {
 	}
 }
 
+// list adds as many links, paths and processes as a GPU has.
+func list(g *GPU) {
+	for n := range 18 {
+		g.Links = append(g.Links, Link{n, Words("0000:84:00.0"), Words(string(EndSwitch))})
+	}
+	for n := g.Index + 1; n < MaxListed; n++ {
+		g.Peers = append(g.Peers, Peer{n, Words(string(PathNode))})
+	}
+	for n := range AllProcesses / MaxListed {
+		g.Processes = append(g.Processes, Process{PID: 4194303 - n, Type: Compute, Memory: new(int64(80 << 30)),
+			GPUInstance: new(7), ComputeInstance: new(0), Name: "python3 -m trai", UID: new(1000000000),
+			User: "a-user-of-some-length"})
+	}
+	g.Refusals = append(g.Refusals, Refusal{"nvmlDeviceGetMemoryInfo", NeedsReset}, Refusal{"nvmlDeviceGetName", 999})
+}
+
 // TestLargestDocumentsFit: 16 GPUs with the longest usual answers fit into a sample, and each of them into an event.
 func TestLargestDocumentsFit(t *testing.T) {
 	s := full(16, func(n Signal) Reading {
@@ -129,8 +145,10 @@ func TestLargestDocumentsFit(t *testing.T) {
 	})
 	for i := range 16 {
 		for n := range 7 {
-			s.GPUs[i].MIG = append(s.GPUs[i].MIG, MIG{"MIG-ee7954ec-da95-fd7a-ddfd-c6b32cc2f8aa", n, n})
+			s.GPUs[i].MIG = append(s.GPUs[i].MIG, MIG{UUID: "MIG-ee7954ec-da95-fd7a-ddfd-c6b32cc2f8aa",
+				GPUInstance: n, ComputeInstance: n, Profile: "1g.10gb", Memory: new(int64(10 << 30))})
 		}
+		list(&s.GPUs[i])
 		for n := range 18 {
 			s.GPUs[i].LinksDown = append(s.GPUs[i].LinksDown, n)
 		}
@@ -140,7 +158,7 @@ func TestLargestDocumentsFit(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(line), err)
 	}
 	e := Event{APIVersion: APIVersion, Kind: KindEvent, Type: DeviceEvent, Source: FromNVML, At: at(),
-		Device: &Device{SampledAt: at(), Driver: "535.161.08", Count: 16, GPU: s.GPUs[15]}}
+		Device: &Device{SampledAt: at(), Driver: "535.161.08", Count: 16, GPU: s.GPUs[15].Brief()}}
 	detail := text(t, e)
 	back, err := DecodeEvent(detail)
 	if err != nil {
@@ -311,5 +329,28 @@ func TestLostByAnyCall(t *testing.T) {
 		if tc.gpu.Lost() != tc.lost {
 			t.Errorf("%s: lost is %t", name, !tc.lost)
 		}
+	}
+}
+
+// TestPrivateValuesAreLeftOut: no serial number, and no name or user of a process, is in what others get; the rest is.
+func TestPrivateValuesAreLeftOut(t *testing.T) {
+	g := full(1, func(s Signal) Reading {
+		if s.Private() {
+			return Words("private-serial")
+		}
+		return ReadingOf(7)
+	}).GPUs[0]
+	g.Processes = []Process{{PID: 4121, Type: Compute, Memory: new(int64(5)), Name: "private-name", UID: new(1001),
+		User: "private-user"}}
+	before := string(text(t, g))
+	for what, got := range map[string]GPU{"public": g.Public(), "brief": g.Brief()} {
+		line := string(text(t, got))
+		if strings.Contains(line, "private") || strings.Contains(line, "1001") || got.Signals[Power].String() != "7" ||
+			strings.Contains(line, "4121") != (what == "public") {
+			t.Errorf("%s: %s", what, line)
+		}
+	}
+	if after := string(text(t, g)); after != before {
+		t.Errorf("it is now %s", after)
 	}
 }

@@ -71,6 +71,16 @@ const (
 	Power               Signal = "power"
 	PowerLimit          Signal = "power_limit"
 
+	Utilization       Signal = "utilization"
+	MemoryUtilization Signal = "memory_utilization"
+	ClockSM           Signal = "clock_sm"
+	ClockMemory       Signal = "clock_memory"
+	ClockSMMax        Signal = "clock_sm_max"
+	ClockMemoryMax    Signal = "clock_memory_max"
+	ComputeProcesses  Signal = "compute_processes"
+	GraphicsProcesses Signal = "graphics_processes"
+	MPSProcesses      Signal = "mps_processes"
+
 	FabricState  Signal = "fabric_state"
 	FabricStatus Signal = "fabric_status"
 	FabricHealth Signal = "fabric_health_mask"
@@ -84,6 +94,9 @@ const (
 	InfoROM         Signal = "inforom"
 	Architecture    Signal = "architecture"
 	MemoryTotal     Signal = "memory_total"
+	MemoryUsed      Signal = "memory_used"
+	MemoryReserved  Signal = "memory_reserved"
+	Serial          Signal = "serial"
 )
 
 // Signals returns the table, in the order in which the probe reads: the driver's own verdict on the GPU first.
@@ -130,6 +143,15 @@ func Signals() []Info {
 		{ClocksEventReasons, State, "mask", "why the clocks are lower than they could be; bits as HWSlowdown"},
 		{Power, Gauge, "mW", "drawn"},
 		{PowerLimit, Fact, "mW", "that is enforced"},
+		{Utilization, Gauge, "%", "of the last sampling period, the time in which a kernel ran"},
+		{MemoryUtilization, Gauge, "%", "of the last sampling period, the time in which memory was read or written"},
+		{ClockSM, Gauge, "MHz", "of the multiprocessors; an idle GPU lowers it"},
+		{ClockMemory, Gauge, "MHz", "of the memory"},
+		{ClockSMMax, Fact, "MHz", "highest clock of the multiprocessors"},
+		{ClockMemoryMax, Fact, "MHz", "highest clock of the memory"},
+		{ComputeProcesses, Gauge, "processes", "processes that compute on the GPU"},
+		{GraphicsProcesses, Gauge, "processes", "processes that draw on the GPU"},
+		{MPSProcesses, Gauge, "processes", "clients of the GPU's MPS server"},
 		{FabricState, State, "", "1 not started, 2 in progress, 3 completed; 0 not supported"},
 		{FabricStatus, State, "", "NVML's return code of the fabric's registration; 0 success"},
 		{FabricHealth, State, "mask", "the fabric's own health mask"},
@@ -142,6 +164,9 @@ func Signals() []Info {
 		{InfoROM, Fact, "text", "version of the InfoROM's image"},
 		{Architecture, Fact, "", "NVML's number of the architecture: 6 Turing, 7 Ampere, 8 Ada, 9 Hopper, 10 Blackwell"},
 		{MemoryTotal, Fact, "bytes", "of the device memory"},
+		{MemoryUsed, Gauge, "bytes", "of the device memory, with what the driver reserves"},
+		{MemoryReserved, Gauge, "bytes", "of the device memory, what the driver reserves for itself"},
+		{Serial, Fact, "text", "serial number of the board; private, see Private"},
 	}
 }
 
@@ -154,6 +179,9 @@ func (s Signal) Info() (Info, bool) {
 	}
 	return Info{}, false
 }
+
+// Private reports whether the signal's value identifies the hardware to others: exports leave it out.
+func (s Signal) Private() bool { return s == Serial }
 
 // Action is the driver's request for recovering a GPU.
 type Action string

@@ -45,9 +45,9 @@ func (s *State) event(t report.EventType, at time.Time, e report.Event) report.E
 	return e
 }
 
-// DeviceOf returns the i-th GPU of a sample as an event.
+// DeviceOf returns the i-th GPU of a sample as an event, without what is private and what only the sample lists.
 func DeviceOf(s *report.Sample, i int) *report.Event {
-	d := &report.Device{SampledAt: s.At, Count: len(s.GPUs), GPU: s.GPUs[i]}
+	d := &report.Device{SampledAt: s.At, Count: len(s.GPUs), GPU: s.GPUs[i].Brief()}
 	if s.Library.Driver.Text != nil {
 		d.Driver = *s.Library.Driver.Text
 	}

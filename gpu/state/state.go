@@ -29,7 +29,7 @@ const (
 
 // Bounds of the file.
 const (
-	MaxBytes  = 512 << 10
+	MaxBytes  = 768 << 10
 	maxEvents = 96
 )
 

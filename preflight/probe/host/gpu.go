@@ -161,7 +161,7 @@ func gpuDevice(g *report.GPU) diag.GPUDevice {
 		Config: map[string]diag.GPUReading{}, State: map[string]diag.GPUReading{}}
 	for _, row := range report.Signals() {
 		r, there := g.Signals[row.Signal]
-		if !there {
+		if !there || row.Signal.Private() {
 			continue
 		}
 		switch {
