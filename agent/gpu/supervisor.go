@@ -240,7 +240,8 @@ func (s *supervisor) handleLine(line []byte, pid int, sampled *bool) (stuck bool
 	if n, ok := sample.Count.Number(); ok {
 		p.Count = new(int(n))
 	} else if p.State == report.Sampling {
-		p.State, p.Why = report.Garbled, "the GPUs could not be counted: "+sample.Count.String()
+		p.State, p.Code = report.Garbled, sample.Count.Failed
+		p.Why = short("the GPUs could not be counted: " + sample.Count.Why())
 	}
 	s.emitProbe(p, nil)
 	events, changed := s.gpus.events(sample, s.Interval, time.Now())

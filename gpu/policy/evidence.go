@@ -141,18 +141,22 @@ func (f *facts) sample() {
 		if s.Library.State != report.Loaded {
 			probe = &report.Probe{State: report.Unknown, Library: s.Library.State, Code: s.Library.Code}
 		} else if f.counted == nil {
-			f.floor(onNode("the sample"), "the driver did not count its GPUs: %s", s.Count)
+			f.floor(onNode("the sample"), "the driver did not count its GPUs: %s", s.Count.Why())
 		}
+		f.verdict(s.Library.Code, s.Library.Driver.Failed, s.Library.NVML.Failed, s.Library.CUDA.Failed, s.Count.Failed)
 	}
 	if others != "" {
 		f.Notes = append(f.Notes, others)
 	}
 	f.Node.text("driver", driver)
+	if probe != nil && (probe.State == report.Unknown || probe.State == report.Garbled) && s == nil {
+		f.verdict(probe.Code)
+	}
 	switch {
 	case probe != nil && probe.State != report.Sampling:
 		f.floor(onNode("the probe"), "no GPU can be looked at: %s", probeWords(probe))
 	case len(f.gpus) == 0 && f.counted != nil && *f.counted == 0:
-		f.floor(onNode("the sample"), "the driver counts no GPU")
+		f.floor(onNode("the sample"), "the driver counts no GPU: there is none, or the device nodes /dev/nvidia* are hidden")
 	case len(f.gpus) == 0:
 		f.floor(onNode("the sample"), "there is no sample of any GPU")
 	}
@@ -175,10 +179,16 @@ func probeWords(p *report.Probe) string {
 	switch p.State {
 	case report.Unknown:
 		words = "NVIDIA's library is " + string(p.Library)
+		if p.Library == report.InitFailed {
+			words = "NVIDIA's library does not start"
+		}
 	case report.Unstartable:
 		words = "the probe cannot be started"
 	}
-	if p.Code != 0 {
+	switch {
+	case p.Code != 0 && p.State == report.Unknown:
+		words += ": " + report.Explain(p.Code)
+	case p.Code != 0:
 		words += fmt.Sprintf(", return code %d", p.Code)
 	}
 	if p.Call != "" {
@@ -256,31 +266,4 @@ func (f *facts) count() {
 	case f.counted != nil && *f.counted < *f.ev.Expected:
 		f.floor(onNode("the count"), "the node should have %d GPUs, and the driver counts %d", *f.ev.Expected, *f.counted)
 	}
-}
-
-// gpu makes an observation of a GPU.
-func (f *facts) gpu(g *seen) {
-	s := Subject{About: AboutGPU, What: fmt.Sprint("GPU ", g.Index), Index: &g.Index, UUID: g.UUID, PCI: g.PCI}
-	f.GPUs = append(f.GPUs, s)
-	stale := StaleEvent
-	if f.ev.Sample != nil {
-		stale = Stale
-	}
-	if age := f.ev.Now.Sub(g.at); age > stale { // negative if Now is zero
-		f.floor(s, "was last looked at %s ago", age.Round(time.Second))
-		return
-	}
-	switch required, _ := g.Value(report.ResetRequired); {
-	case g.Lost():
-		f.floor(s, "a call was answered with GPU_IS_LOST, which outweighs every other answer")
-	case !g.Handle.Known():
-		f.floor(s, "has no handle: %s", g.Handle)
-	case required != 0:
-		f.floor(s, "must be reset before it can be used")
-	}
-	if n := len(g.MIG); n > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("GPU %d is divided into %d MIG instances: what its driver does not support "+
-			"then, as the state of remapped rows, is not judged", g.Index, n))
-	}
-	f.Observations = append(f.Observations, Observation{s, gpuValues(&g.GPU)})
 }

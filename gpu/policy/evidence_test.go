@@ -84,7 +84,7 @@ func TestSampleOfEvents(t *testing.T) {
 		"stuck": {append(slices.Clone(two), probe(report.Stuck, "", 0)), 2,
 			"the probe is stuck, in nvmlDeviceGetTemperature, since 2026-01-01T00:00:03Z"},
 		"no driver": {append(slices.Clone(two), probe(report.Unknown, report.DriverNotLoaded, 9)), 2,
-			"NVIDIA's library is driver_not_loaded, return code 9"},
+			"NVIDIA's library is driver_not_loaded: the driver's kernel module is not loaded (NVML's return code 9): load"},
 		"recovered": {append(slices.Clone(two), probe(report.Stuck, "", 0), probe(report.Sampling, report.Loaded, 0)), 2,
 			""},
 		"not watched": {two[1:], 2, "the kernel log was not watched"},
@@ -221,7 +221,8 @@ func TestValuesOfGPUs(t *testing.T) {
 		report.PowerLimit: report.Words("low"),
 	}, LinksDown: []int{1}}
 	for _, s := range report.Signals() { // zero is a word, a number or false, and none of these is a failure
-		if of, why := answer(report.Refused(999), s); of != nil || why != "could not be read: NVML's return code 999" {
+		if of, why := answer(report.Refused(999), s); of != nil || why !=
+			"could not be read: an internal error of the driver (NVML's return code 999)" {
 			t.Errorf("%s: %v %s", s.Signal, of, why)
 		}
 	}
@@ -257,8 +258,8 @@ func TestValuesOfLinksAndClocks(t *testing.T) {
 	}{
 		{report.ReadingOf(18), report.ReadingOf(report.HWThermalSlowdown), "2 false true false false"},
 		{report.ReadingOf(18), report.ReadingOf(0), "2 false false false false"},
-		{report.Refused(9), report.Refused(8), strings.TrimSpace("could not be read: NVML's return code 9" +
-			strings.Repeat(" could not be read: NVML's return code 8", 4))},
+		{report.Refused(9), report.Refused(8), strings.TrimSpace("could not be read: " + report.CodeOf(9).Words() +
+			strings.Repeat(" could not be read: "+report.CodeOf(8).Words(), 4))},
 	} {
 		v := gpuValues(&report.GPU{LinksDown: []int{1, 5}, Signals: map[report.Signal]report.Reading{
 			report.NVLinks: tc.links, report.ClocksEventReasons: tc.clocks}})
@@ -325,11 +326,12 @@ func TestClassesOfEvents(t *testing.T) {
 func TestWhyThereIsNoGPU(t *testing.T) {
 	const no = "the probe: no GPU can be looked at: "
 	for text, want := range map[string]string{
-		"library: library_not_found": no + "NVIDIA's library is library_not_found, return code 12",
-		"library: driver_not_loaded": no + "NVIDIA's library is driver_not_loaded, return code 9",
+		"library: library_not_found": no + "NVIDIA's library is library_not_found: " + report.Explain(12),
+		"library: driver_not_loaded": no + "NVIDIA's library is driver_not_loaded: " + report.Explain(9),
 		"library: built_without":     no + "NVIDIA's library is built_without",
-		"gpus: []":                   "the sample: the driver counts no GPU",
-		"no_sample: true":            "the sample: there is no sample of any GPU",
+		"gpus: []": "the sample: the driver counts no GPU: there is none, or the device nodes /dev/nvidia* are " +
+			"hidden",
+		"no_sample: true": "the sample: there is no sample of any GPU",
 	} {
 		c, err := LoadCases("c", []byte("version: 1\ncases:\n- {name: a, "+text+", expect: {health: UNKNOWN}}\n"))
 		if err != nil {

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"fmt"
-
 	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/gpu/xid"
 )
@@ -71,6 +69,9 @@ func gpuValues(g *report.GPU) Values {
 			v[name] = Value{Of: of, Failed: why}
 		}
 	}
+	if _, must := g.MustReset(); must { // another call may have said so
+		v[string(report.ResetRequired)] = Value{Of: true}
+	}
 	if mask, ok := v[string(report.ClocksEventReasons)]; ok {
 		for name, bit := range map[string]int64{
 			"hw_slowdown": report.HWSlowdown, "hw_thermal_slowdown": report.HWThermalSlowdown,
@@ -110,7 +111,7 @@ func answer(r report.Reading, s report.Info) (of any, failed string) {
 	case r.Known():
 		return nil, "is of another type: " + r.String()
 	case r.Failed != 0:
-		return nil, fmt.Sprintf("could not be read: NVML's return code %d", r.Failed)
+		return nil, "could not be read: " + report.CodeOf(r.Failed).Words()
 	}
 	return nil, "was not measured: " + r.String()
 }

@@ -81,7 +81,8 @@ func TestFloors(t *testing.T) {
 			"driver=535.161.08 gpus=0 gpus_expected=0 gpus_lost=0"},
 		"the driver counts none": {[]report.Event{watched(), probeOf(report.Probe{State: report.Sampling, Count: n(0)})},
 			n(0),
-			"the sample: the driver counts no GPU", "gpus=0 gpus_expected=0 gpus_lost=0"},
+			"the sample: the driver counts no GPU: there is none, or the device nodes /dev/nvidia* are hidden",
+			"gpus=0 gpus_expected=0 gpus_lost=0"},
 		"the driver counts one that is not looked at": {[]report.Event{watched(),
 			probeOf(report.Probe{State: report.Sampling, Count: n(1)})},
 			n(1), "the sample: there is no sample of any GPU; the count: the driver counts 1 GPUs, and 0 were looked at",
@@ -107,10 +108,10 @@ func TestFloors(t *testing.T) {
 			n(1), "GPU 0: a call was answered with GPU_IS_LOST, which outweighs every other answer",
 			"driver=535.161.08 gpus=1 gpus_expected=1 gpus_lost=1"},
 		"no handle": {[]report.Event{watched(), gpuWith(0, func(g *report.GPU) { g.Handle = report.Refused(4) })}, n(1),
-			"GPU 0: has no handle: failed (4)", "driver=535.161.08 gpus=1 gpus_expected=1 gpus_lost=0"},
+			"GPU 0: has no handle: " + report.Explain(4), "driver=535.161.08 gpus=1 gpus_expected=1 gpus_lost=0"},
 		"no handle, and a reset": {[]report.Event{watched(), gpuWith(0, func(g *report.GPU) {
 			g.Handle, g.Signals[report.ResetRequired] = report.Refused(4), report.Flag(true)
-		})}, n(1), "GPU 0: has no handle: failed (4)", "driver=535.161.08 gpus=1 gpus_expected=1 gpus_lost=0"},
+		})}, n(1), "GPU 0: has no handle: " + report.Explain(4), "driver=535.161.08 gpus=1 gpus_expected=1 gpus_lost=0"},
 		"a reset": {[]report.Event{watched(), device(0, 1, 1,
 			map[report.Signal]report.Reading{report.ResetRequired: report.Flag(true)})}, n(1),
 			"GPU 0: must be reset before it can be used", "driver=535.161.08 gpus=1 gpus_expected=1 gpus_lost=0"},
@@ -214,7 +215,8 @@ func TestFactsOfSamples(t *testing.T) {
 	}{
 		"a sample": {sample(func(*report.Sample) {}), "", "driver=550 gpus=1 gpus_lost=0", ""},
 		"not counted": {sample(func(s *report.Sample) { s.Count, s.GPUs = report.Refused(999), nil }),
-			"the sample: the driver did not count its GPUs: failed (999); the sample: there is no sample of any GPU",
+			"the sample: the driver did not count its GPUs: " + report.Explain(999) +
+				"; the sample: there is no sample of any GPU",
 			"driver=550 gpus_lost=0", ""},
 		"no driver's version": {sample(func(s *report.Sample) { s.Library.Driver = report.Refused(1) }), "",
 			"driver=535.161.08 gpus=1 gpus_lost=0", ""},
@@ -223,7 +225,8 @@ func TestFactsOfSamples(t *testing.T) {
 		"not loaded": {sample(func(s *report.Sample) {
 			s.Library, s.Count, s.GPUs = report.Library{State: report.InitFailed, Code: 18}, report.Skipped(report.NoLibrary),
 				nil
-		}), "the probe: no GPU can be looked at: NVIDIA's library is init_failed, return code 18",
+		}), "the probe: no GPU can be looked at: NVIDIA's library does not start: driver and library are of two versions " +
+			"(NVML's return code 18): reboot, or reload the driver",
 			"driver=535.161.08 gpus_lost=0", ""},
 	} {
 		f := FactsOf(Evidence{Events: before, Sample: tc.sample})

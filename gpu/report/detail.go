@@ -86,12 +86,6 @@ type Process struct {
 	User            string      `json:"user,omitempty"` // of UID in the node's own list of users; "" if it has none
 }
 
-// NVML's return codes that outweigh every other answer about a GPU.
-const (
-	GPUIsLost  = 15 // the driver can no longer reach it; libraries continue to answer other calls from memory
-	NeedsReset = 16 // it must be reset before it can be used
-)
-
 // Lost reports whether any call about the GPU returned GPUIsLost.
 func (g *GPU) Lost() bool {
 	if _, ok := g.refused(GPUIsLost); ok {

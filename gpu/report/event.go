@@ -184,12 +184,16 @@ type Probe struct {
 	Expected *int         `json:"expected,omitempty"`
 }
 
-// DecodeEvent decodes one event strictly.
+// DecodeEvent decodes one event: no trailing data, every rule of Check. It leaves out fields and signals that this
+// build does not know, since a newer node may have written them.
 func DecodeEvent(detail []byte) (*Event, error) {
 	var e Event
 	limits := bounded.Limits{Bytes: MaxEvent, Elements: 400, Values: 1_000, Depth: 10}
-	if err := bounded.Strict(detail, &e, limits); err != nil {
+	if err := bounded.Unmarshal(detail, &e, limits); err != nil {
 		return nil, fmt.Errorf("decode a GPU event: %w", err)
+	}
+	if e.Device != nil {
+		e.Device.GPU.ForgetUnknown()
 	}
 	if err := e.Check(); err != nil {
 		return nil, fmt.Errorf("check a GPU event: %w", err)

@@ -115,16 +115,29 @@ func sampleLimits() bounded.Limits {
 	return bounded.Limits{Bytes: MaxSample, Elements: 8_000, Values: 40_000, Depth: 8}
 }
 
-// DecodeSample decodes one sample strictly: no unknown field, no trailing data, every rule of Check.
+// DecodeSample decodes one sample: no trailing data, every rule of Check. It leaves out fields and signals that this
+// build does not know, since a newer probe may have written them.
 func DecodeSample(line []byte) (*Sample, error) {
 	var s Sample
-	if err := bounded.Strict(line, &s, sampleLimits()); err != nil {
+	if err := bounded.Unmarshal(line, &s, sampleLimits()); err != nil {
 		return nil, fmt.Errorf("decode a GPU sample: %w", err)
+	}
+	for i := range s.GPUs {
+		s.GPUs[i].ForgetUnknown()
 	}
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("check a GPU sample: %w", err)
 	}
 	return &s, nil
+}
+
+// ForgetUnknown drops the signals that this build does not know.
+func (g *GPU) ForgetUnknown() {
+	for name := range g.Signals {
+		if _, known := name.Info(); !known {
+			delete(g.Signals, name)
+		}
+	}
 }
 
 // Check reports whether a sample is valid.

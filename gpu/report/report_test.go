@@ -86,7 +86,12 @@ func TestSamplesAreRefused(t *testing.T) {
 		"the driver counted 8":      func(s *Sample) { s.Count = ReadingOf(8) },
 		"counted failed (15)":       func(s *Sample) { s.Count = Refused(GPUIsLost) },
 		"has the index 0":           func(s *Sample) { s.GPUs[1].Index = 0 },
-		"unknown signal":            func(s *Sample) { s.GPUs[0].Signals["health"] = ReadingOf(1) },
+		"lists too much":            func(s *Sample) { s.GPUs[0].Processes = make([]Process, MaxProcesses+1) },
+		"its process -1":            func(s *Sample) { s.GPUs[0].Processes = []Process{{PID: -1}} },
+		"its NVLink 64":             func(s *Sample) { s.GPUs[0].Links = []Link{{64, Words(""), Words("")}} },
+		"its NVLink 1: ":            func(s *Sample) { s.GPUs[0].Links = []Link{{1, Words(""), Reading{}}} },
+		"its path to GPU 64":        func(s *Sample) { s.GPUs[0].Peers = []Peer{{64, Words("SYS")}} },
+		"refusal {Call:a Code:3}":   func(s *Sample) { s.GPUs[0].Refusals = []Refusal{{"a", 3}} },
 		"0 answers":                 func(s *Sample) { s.GPUs[0].Signals[Temperature] = Reading{} },
 		"2 answers":                 func(s *Sample) { r := ReadingOf(1); r.Failed = 15; s.GPUs[0].Signals[Power] = r },
 		"not_supported, not failed": func(s *Sample) { s.GPUs[0].Signals[Power] = Reading{Failed: 3} },
@@ -104,11 +109,10 @@ func TestSamplesAreRefused(t *testing.T) {
 	}
 	line := text(t, full(1, zero))
 	for want, bad := range map[string][]byte{
-		"unknown field": append([]byte(`{"healthy":true,`), line[1:]...),
-		"follows":       append(line, "{}"...),
-		"EOF":           line[:len(line)/2],
-		"bytes":         append(line, make([]byte, MaxSample)...),
-		"cannot":        []byte(strings.Replace(string(line), `"took_ms":12`, `"took_ms":"12"`, 1)),
+		"after top-level": append(line, "{}"...),
+		"unexpected end":  line[:len(line)/2],
+		"bytes":           append(line, make([]byte, MaxSample)...),
+		"cannot":          []byte(strings.Replace(string(line), `"took_ms":12`, `"took_ms":"12"`, 1)),
 	} {
 		if _, err := DecodeSample(bad); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
@@ -311,6 +315,67 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNewerDocumentsAreRead: what a newer probe or node has added is left out, and the rest is read.
+func TestNewerDocumentsAreRead(t *testing.T) {
+	s := full(2, zero)
+	s.GPUs[1].Signals["colour"] = Words("green")
+	newer := []byte(strings.Replace(string(text(t, s)), `{"index":1`, `{"shape":[{"a":1}],"index":1`, 1))
+	got, err := DecodeSample(newer)
+	if err != nil || len(got.GPUs[1].Signals) != len(Signals()) {
+		t.Fatalf("%v", err)
+	}
+	e := Event{APIVersion: APIVersion, Kind: KindEvent, Type: DeviceEvent, Source: FromNVML, At: at(),
+		Device: &Device{SampledAt: at(), Count: 2, GPU: s.GPUs[1].Brief()}}
+	back, err := DecodeEvent([]byte(strings.Replace(string(text(t, e)), `{`, `{"more":{},`, 1)))
+	if err != nil || len(back.Device.GPU.Signals) != len(Signals())-1 { // without the serial number
+		t.Errorf("%v", err)
+	}
+}
+
+// TestCodesAreATable: each return code has one row and words; each that outweighs answers has a repair, and who can do it.
+func TestCodesAreATable(t *testing.T) {
+	last := 0
+	for _, row := range Codes() {
+		if row.Code <= last || row.Name == "" || row.Means == "" || (row.Do == "") != (row.Who == "") ||
+			(row.About != AboutCall && row.Do == "") || !strings.Contains(Explain(row.Code), row.Means) {
+			t.Errorf("%+v", row)
+		}
+		last = row.Code
+	}
+	want := "driver and library are of two versions (NVML's return code 18): reboot, or reload the driver"
+	if got := Refused(18).Why(); got != want {
+		t.Errorf("18 is %q", got)
+	}
+	if got := Explain(77); !strings.Contains(got, "77") || CodeOf(77).About == AboutCall {
+		t.Errorf("an unknown code is %q", got)
+	}
+	if got := Refused(3).Why(); got != "not supported" {
+		t.Errorf("3 is %q", got)
+	}
+}
+
+// TestResetRequiredByAnyCall: a GPU must be reset whichever call reported so, even one that gives no signal.
+func TestResetRequiredByAnyCall(t *testing.T) {
+	well := map[Signal]Reading{Power: ReadingOf(1), ResetRequired: ReadingOf(0)}
+	for name, tc := range map[string]struct {
+		gpu  GPU
+		call string
+		must bool
+	}{
+		"well":       {GPU{Handle: ReadingOf(1), Signals: well}, "", false},
+		"its handle": {GPU{Handle: Refused(NeedsReset)}, "nvmlDeviceGetHandleByIndex", true},
+		"its name": {GPU{Handle: ReadingOf(1), Signals: well, Refusals: []Refusal{{"nvmlDeviceGetPower", 999},
+			{"nvmlDeviceGetName", NeedsReset}}}, "nvmlDeviceGetName", true},
+		"a signal":     {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{MemoryUsed: Refused(NeedsReset)}}, "", true},
+		"its field":    {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{ResetRequired: ReadingOf(1)}}, "", true},
+		"another code": {GPU{Handle: ReadingOf(1), Signals: map[Signal]Reading{Power: Refused(999)}}, "", false},
+	} {
+		if call, must := tc.gpu.MustReset(); must != tc.must || call != tc.call {
+			t.Errorf("%s: %t by %q", name, must, call)
+		}
+	}
 }
 
 // TestLostByAnyCall: a GPU is lost whichever call reported so, even one that gives no signal.

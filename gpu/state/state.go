@@ -223,11 +223,7 @@ func (s *State) check() error {
 	}
 	if s.Sample != nil {
 		for i := range s.Sample.GPUs {
-			for name := range s.Sample.GPUs[i].Signals {
-				if _, known := name.Info(); !known { // from a newer agent
-					delete(s.Sample.GPUs[i].Signals, name)
-				}
-			}
+			s.Sample.GPUs[i].ForgetUnknown() // from a newer agent
 		}
 		if err := s.Sample.Check(); err != nil {
 			return fmt.Errorf("sample: %w", err)
