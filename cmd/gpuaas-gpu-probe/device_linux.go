@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -19,6 +20,9 @@ type device struct {
 	until  time.Time // nothing is asked afterwards
 	lost   bool      // a response was that the GPU is lost
 	out    *report.GPU
+	up     []int // active NVLinks
+	many   bool  // the node has too many GPUs for lists of links and paths
+	rare   *rare // what hardly ever changes; nil without a handle
 }
 
 // try makes one call, and returns true if the driver responded, otherwise the reason. A recording stores the
@@ -41,10 +45,20 @@ func (v *device) try(symbols string, args []any, f func() (any, nvml.Return)) (r
 		v.records.device(v.out.UUID, keyOf(symbols), args, int(rc), value)
 	}
 	if rc != nvml.SUCCESS {
-		v.lost = v.lost || rc == nvml.ERROR_GPU_IS_LOST
+		v.refused(symbols, int(rc))
 		return report.Refused(int(rc)), false
 	}
 	return report.Reading{}, true
+}
+
+// refused notes a refusal that concerns the whole GPU, the first with its return code.
+func (v *device) refused(symbols string, code int) {
+	v.lost = v.lost || code == report.GPUIsLost
+	had := func(r report.Refusal) bool { return r.Code == code }
+	if len(v.out.Refusals) < report.MaxRefusals && report.CodeOf(code).About != report.AboutCall &&
+		!slices.ContainsFunc(v.out.Refusals, had) {
+		v.out.Refusals = append(v.out.Refusals, report.Refusal{Call: firstOf(symbols), Code: code})
+	}
 }
 
 // value makes one call with one result of type T, see try.
@@ -173,8 +187,8 @@ func (v *device) fieldValues() {
 func (v *device) fieldValue(f *nvml.FieldValue) report.Reading {
 	n, rc := fieldNumber(f), int(f.NvmlReturn)
 	v.records.field(v.out.UUID, f, n)
-	v.lost = v.lost || rc == report.GPUIsLost
 	if rc != 0 {
+		v.refused("nvmlDeviceGetFieldValues", rc)
 		return report.Refused(rc)
 	}
 	return readingOf(n)

@@ -36,13 +36,20 @@ type driver struct {
 	calls   watch
 	records *recorder // nil without --record
 
+	// What was read before and is not read again in each sample; of the goroutine that takes samples.
+	rares  map[string]*rare // by UUID
+	shapes map[string]shape // of MIG instances, by UUID
+	users  users
+	listed int // processes of this sample
+
 	mu     sync.Mutex      // guards what is below
 	has    map[string]bool // symbols that were looked up
 	absent []string        // those that are missing
 }
 
 func newDriver(o options, stuck func(call)) *driver {
-	d := &driver{options: o, has: map[string]bool{}, calls: watch{stuck: stuck, deadline: o.deadline}}
+	d := &driver{options: o, has: map[string]bool{}, rares: map[string]*rare{}, shapes: map[string]shape{},
+		calls: watch{stuck: stuck, deadline: o.deadline}}
 	if o.record != "" {
 		d.records = newRecorder()
 	}

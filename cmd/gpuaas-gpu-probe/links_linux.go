@@ -18,7 +18,6 @@ const maxLinks = 36
 func (v *device) links() {
 	have, active := int64(0), int64(0)
 	var failed *report.Reading
-	var up []int
 	for link := range maxLinks {
 		var state nvml.EnableState
 		why, ok := v.try("nvmlDeviceGetNvLinkState", []any{link}, func() (any, nvml.Return) {
@@ -29,7 +28,7 @@ func (v *device) links() {
 		if ok {
 			have++
 			if state == nvml.FEATURE_ENABLED {
-				active, up = active+1, append(up, link)
+				active, v.up = active+1, append(v.up, link)
 			} else {
 				v.out.LinksDown = append(v.out.LinksDown, link)
 			}
@@ -56,7 +55,7 @@ func (v *device) links() {
 		{report.NVLinkRecoveryErrors, nvml.NVLINK_ERROR_DL_RECOVERY},
 		{report.NVLinkCRCErrors, nvml.NVLINK_ERROR_DL_CRC_FLIT},
 	} {
-		v.set(c.signal, v.linkErrors(c.counter, up))
+		v.set(c.signal, v.linkErrors(c.counter, v.up))
 	}
 }
 

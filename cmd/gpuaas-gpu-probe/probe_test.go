@@ -264,6 +264,7 @@ func TestProbe(t *testing.T) {
 		"hangs anywhere": hangsAnywhere, "crashes anywhere": crashesAnywhere, "odd texts": oddTexts,
 		"huge numbers": hugeNumbers, "a library that prints": printingLibrary, "memory": eatsMemory,
 		"unloaded within a sample": unloadedWithin, "handed over": handedOver, "other readers": otherReaders,
+		"silicon": silicon, "activity": activity, "processes": processList, "rare answers": rareAnswers,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, &b) })
 	}
@@ -368,7 +369,7 @@ func everyCallRefused(t *testing.T, b *built) {
 		if testing.Short() && i%5 != 0 {
 			continue
 		}
-		for _, code := range []int{3, 6, 15, 999} {
+		for _, code := range []int{3, 6, 15, report.NeedsReset, 999} {
 			c := newControl(t, "h100x8")
 			before := b.once(t, b.fake, c)
 			c.refuse(2, name, code)
@@ -385,8 +386,13 @@ func everyCallRefused(t *testing.T, b *built) {
 			if got, want := g.Lost(), code == report.GPUIsLost && asked; got != want {
 				t.Errorf("%s refused with %d: lost is %t", name, code, got)
 			}
+			if _, got := g.MustReset(); got != (code == report.NeedsReset && asked) {
+				t.Errorf("%s refused with %d: must be reset is %t", name, code, got)
+			}
 			for signal, r := range before.GPUs[2].Signals {
-				if now := g.Signals[signal]; !now.Equal(r) && now.Known() && !strings.HasPrefix(name, "nvmlDeviceGetNvLink") {
+				follows := strings.HasPrefix(name, "nvmlDeviceGetNvLink") ||
+					(signal == report.MPSProcesses && name == "nvmlDeviceGetComputeRunningProcesses_v3")
+				if now := g.Signals[signal]; !now.Equal(r) && now.Known() && !follows {
 					t.Errorf("%s refused with %d: %s was %s, is %s", name, code, signal, r, now)
 				}
 			}

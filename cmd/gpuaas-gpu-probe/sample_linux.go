@@ -145,13 +145,17 @@ func (d *driver) sample(lib report.Library) (*report.Sample, []listened) {
 	}
 	handles := make([]listened, 0, n)
 	s.GPUs = make([]report.GPU, n)
+	d.listed = 0
+	all := make([]*device, n)
 	for i := range s.GPUs {
 		v := d.device(i, &s.GPUs[i], began.Add(d.deadline))
+		all[i], v.many = v, n > report.MaxListed
 		v.signals()
 		if v.handle != nil && !v.lost {
 			handles = append(handles, listened{v.handle, i, s.GPUs[i].UUID, s.GPUs[i].PCI})
 		}
 	}
+	peers(all)
 	s.Library.Absent, s.Elsewhere = d.missing(), elsewhere(pciDevices)
 	s.TookMS = time.Since(began).Milliseconds()
 	return s, handles

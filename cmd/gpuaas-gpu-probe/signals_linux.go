@@ -184,52 +184,15 @@ func (v *device) configuration() {
 	v.number(report.Architecture, "nvmlDeviceGetArchitecture", func() (int64, nvml.Return) {
 		return of(h.GetArchitecture())
 	})
-	v.several("nvmlDeviceGetMemoryInfo", []report.Signal{report.MemoryTotal}, []string{"total", "free", "used"},
-		func() ([]int64, nvml.Return) {
+	v.several("nvmlDeviceGetMemoryInfo", []report.Signal{report.MemoryTotal, report.MemoryUsed},
+		[]string{"total", "used", "free"}, func() ([]int64, nvml.Return) {
 			memory, rc := h.GetMemoryInfo()
-			return []int64{signed(memory.Total), signed(memory.Free), signed(memory.Used)}, rc
+			return []int64{signed(memory.Total), signed(memory.Used), signed(memory.Free)}, rc
 		})
+	v.activity()
+	v.processes()
+	v.rarely()
 	if on, ok := v.out.Value(report.MIGMode); ok && on == 1 {
 		v.instances()
 	}
 }
-
-// instances lists the GPU's MIG instances.
-func (v *device) instances() {
-	most := 0
-	_, ok := v.try("nvmlDeviceGetMaxMigDeviceCount", nil, func() (any, nvml.Return) {
-		var rc nvml.Return
-		most, rc = v.handle.GetMaxMigDeviceCount()
-		return most, rc
-	})
-	if !ok || !v.lookUp("nvmlDeviceGetGpuInstanceId") || !v.lookUp("nvmlDeviceGetComputeInstanceId") ||
-		!v.lookUp("nvmlDeviceGetUUID") {
-		return
-	}
-	for i := range min(most, maxInstances) {
-		_, ok := v.try("nvmlDeviceGetMigDeviceHandleByIndex", []any{i}, func() (any, nvml.Return) {
-			h, rc := v.handle.GetMigDeviceHandleByIndex(i)
-			if rc != nvml.SUCCESS {
-				return nil, rc
-			}
-			uuid, rc := h.GetUUID()
-			if rc != nvml.SUCCESS {
-				return nil, rc
-			}
-			gi, rc := h.GetGpuInstanceId()
-			if rc != nvml.SUCCESS {
-				return nil, rc
-			}
-			ci, rc := h.GetComputeInstanceId()
-			if name, ok := nameOf(report.Words(uuid)); ok && rc == nvml.SUCCESS {
-				v.out.MIG = append(v.out.MIG, report.MIG{UUID: name, GPUInstance: gi, ComputeInstance: ci})
-				v.records.instance(v.out.UUID, name, gi, ci)
-			}
-			return nil, rc
-		})
-		_ = ok // a slot without an instance is "not found"
-	}
-}
-
-// maxInstances is more than the number of instances of any GPU.
-const maxInstances = 16

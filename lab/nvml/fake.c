@@ -458,18 +458,15 @@ int nvmlDeviceGetPciInfo_v3(void *device, void *info)
 /* What other readers ask for and the probe does not. */
 #define UNANSWERED(name) \
 	int name(void) { return NOT_SUPPORTED; }
-UNANSWERED(nvmlDeviceGetClockInfo)
-UNANSWERED(nvmlDeviceGetMaxClockInfo)
-UNANSWERED(nvmlDeviceGetUtilizationRates)
 UNANSWERED(nvmlDeviceGetPcieThroughput)
 UNANSWERED(nvmlDeviceGetFanSpeed)
 UNANSWERED(nvmlDeviceGetEncoderUtilization)
 UNANSWERED(nvmlDeviceGetDecoderUtilization)
+UNANSWERED(nvmlDeviceGetProcessUtilization)
 UNANSWERED(nvmlDeviceGetGraphicsRunningProcesses)
 UNANSWERED(nvmlDeviceGetComputeRunningProcesses)
-UNANSWERED(nvmlDeviceGetProcessUtilization)
 
-TEXT_CALL(nvmlDeviceGetName)
+TEXT_CALL(nvmlDeviceGetSerial)
 TEXT_CALL(nvmlDeviceGetVbiosVersion)
 TEXT_CALL(nvmlDeviceGetInforomImageVersion)
 NUMBER_CALL(nvmlDeviceGetPcieReplayCounter, unsigned int)
@@ -486,6 +483,145 @@ NUMBER_CALL(nvmlDeviceGetSupportedEventTypes, unsigned long long)
 TWO_CALL(nvmlDeviceGetEccMode, unsigned int)
 TWO_CALL(nvmlDeviceGetMigMode, unsigned int)
 TWO_CALL(nvmlDeviceGetGspFirmwareMode, unsigned int)
+
+int nvmlDeviceGetUtilizationRates(void *device, unsigned int *gpu_memory)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetUtilizationRates);
+
+	gpu_memory[0] = e->v[0];
+	gpu_memory[1] = e->v[1];
+	return code(g, e);
+}
+
+/* v: megabytes of each MIG instance. */
+static unsigned long long instance_mib(void *device)
+{
+	int mig = instance_of(device);
+
+	return mig < 0 || !control ? 0 : control->of[mig / 8][C_nvmlDeviceGetAttributes_v2].v[0];
+}
+
+int nvmlDeviceGetName(void *device, char *s, unsigned int n)
+{
+	int mig = instance_of(device), g = mig < 0 ? gpu_of(device) : mig / 8;
+	struct entry *e = answer(g, C_nvmlDeviceGetName);
+	int rc = text(e, code(g, e), s, n);
+	unsigned int had = rc ? 0 : strnlen(s, n);
+
+	if (mig >= 0 && !rc && had < n)
+		snprintf(s + had, n - had, " MIG 1g.%llugb", (instance_mib(device) + 1023) / 1024);
+	return rc;
+}
+
+int nvmlDeviceGetAttributes_v2(void *device, void *attributes)
+{
+	struct {
+		unsigned int counts[8];
+		unsigned long long mib;
+	} *a = attributes;
+	int mig = instance_of(device);
+	struct entry *e = answer(mig < 0 ? gpu_of(device) : mig / 8, C_nvmlDeviceGetAttributes_v2);
+
+	memset(a, 0, sizeof *a);
+	a->mib = instance_mib(device);
+	return mig < 0 ? NOT_SUPPORTED : code(mig / 8, e);
+}
+
+/* v: of the multiprocessors, of the memory. Type 0 is graphics, which has the clock of the multiprocessors. */
+static int clock_of(void *device, int call, unsigned int type, unsigned int *mhz)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, call);
+
+	*mhz = e->v[type == 2];
+	return type > 2 ? NOT_SUPPORTED : code(g, e);
+}
+
+int nvmlDeviceGetClockInfo(void *device, unsigned int type, unsigned int *mhz)
+{
+	return clock_of(device, C_nvmlDeviceGetClockInfo, type, mhz);
+}
+
+int nvmlDeviceGetMaxClockInfo(void *device, unsigned int type, unsigned int *mhz)
+{
+	return clock_of(device, C_nvmlDeviceGetMaxClockInfo, type, mhz);
+}
+
+/* v: what is reserved; the rest is as the first version answers. */
+int nvmlDeviceGetMemoryInfo_v2(void *device, void *memory)
+{
+	struct {
+		unsigned int version;
+		unsigned long long total, reserved, free, used;
+	} *m = memory;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetMemoryInfo_v2), *first;
+
+	if (m->version != (sizeof *m | 2 << 24))
+		return 25;
+	if (code(g, e))
+		return code(g, e);
+	first = &control->of[g][C_nvmlDeviceGetMemoryInfo];
+	m->total = first->v[0];
+	m->reserved = e->v[0];
+	m->free = first->v[0] - first->v[1];
+	m->used = first->v[1] - e->v[0];
+	return SUCCESS;
+}
+
+/* v: how many processes, the id of the first, memory of each, GPU instance plus 1 or 0 for none. */
+static int processes(void *device, int call, unsigned int *n, void *infos)
+{
+	struct {
+		unsigned int pid;
+		unsigned long long memory;
+		unsigned int gi, ci;
+	} *p = infos;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, call);
+	unsigned int room = *n;
+
+	if (code(g, e))
+		return code(g, e);
+	*n = e->v[0];
+	if (room < *n)
+		return SMALL;
+	for (unsigned int i = 0; i < *n; i++) {
+		p[i].pid = e->v[1] + i;
+		p[i].memory = e->v[2];
+		p[i].gi = e->v[3] - 1;
+		p[i].ci = e->v[3] ? 0 : ~0u;
+	}
+	return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *n, void *infos)
+{
+	return processes(device, C_nvmlDeviceGetComputeRunningProcesses_v3, n, infos);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned int *n, void *infos)
+{
+	return processes(device, C_nvmlDeviceGetGraphicsRunningProcesses_v3, n, infos);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(void *device, unsigned int *n, void *infos)
+{
+	return processes(device, C_nvmlDeviceGetMPSComputeRunningProcesses_v3, n, infos);
+}
+
+/* v: level of GPUs of one half, level between the halves, how many GPUs a half has, 0 for all. */
+int nvmlDeviceGetTopologyCommonAncestor(void *device, void *other, unsigned int *level)
+{
+	int g = gpu_of(device), o = gpu_of(other);
+	struct entry *e = answer(g, C_nvmlDeviceGetTopologyCommonAncestor);
+
+	if (g < 0 || o < 0)
+		return INVALID;
+	*level = e->v[e->v[2] && g / e->v[2] != o / e->v[2]];
+	return code(g, e);
+}
 
 int nvmlDeviceGetGspFirmwareVersion(void *device, char *s)
 {
@@ -556,6 +692,32 @@ int nvmlDeviceGetNvLinkState(void *device, unsigned int link, unsigned int *acti
 		return link >= 18 ? INVALID : NOT_SUPPORTED;
 	*active = e->v[1] >> link & 1;
 	return SUCCESS;
+}
+
+/* v: bus of the first other end, how many there are. */
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned int link, void *info)
+{
+	struct {
+		char legacy[16];
+		unsigned int domain, bus, device, id, subsystem;
+		char bus_id[32];
+	} *pci = info;
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetNvLinkRemotePciInfo_v2);
+
+	memset(pci, 0, sizeof *pci);
+	pci->bus = e->v[0] + (e->v[1] ? link % e->v[1] : 0);
+	return code(g, e);
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned int link, unsigned int *type)
+{
+	int g = gpu_of(device);
+	struct entry *e = answer(g, C_nvmlDeviceGetNvLinkRemoteDeviceType);
+
+	(void)link;
+	*type = e->v[0];
+	return code(g, e);
 }
 
 /* v: replays, recoveries, CRC errors of each link. */
