@@ -10,7 +10,7 @@ const (
 	MaxListed    = 16  // GPUs of a node up to which Links and Peers are read
 	MaxProcesses = 32  // of one GPU
 	AllProcesses = 256 // of all GPUs of a sample
-	maxRefusals  = 16
+	MaxRefusals  = 16  // of one GPU
 )
 
 // MIG is one instance of a divided GPU.
@@ -157,7 +157,7 @@ func (g GPU) Brief() GPU {
 }
 
 func (g *GPU) checkDetails() error {
-	if len(g.Refusals) > maxRefusals || len(g.Links) > maxLinks || len(g.Peers) > MaxListed ||
+	if len(g.Refusals) > MaxRefusals || len(g.Links) > maxLinks || len(g.Peers) > MaxListed ||
 		len(g.Processes) > MaxProcesses {
 		return errors.New("it lists too much")
 	}
