@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,5 +158,46 @@ func rareAnswers(t *testing.T, b *built) {
 	}
 	if n := c.asked(2, "nvmlDeviceGetNvLinkRemotePciInfo_v2"); n != 18 {
 		t.Errorf("links of another GPU were asked for %d times", n)
+	}
+}
+
+// wordsOfCodes: a library that does not start is explained to people, once, and in the judgement, with the repair.
+func wordsOfCodes(t *testing.T, b *built) {
+	for code, want := range map[int]string{4: "no permission", 9: "modprobe nvidia", 17: "blocks the device nodes",
+		18: "driver and library are of two versions (NVML's return code 18): reboot, or reload the driver", 999: "kernel log"} {
+		c := newControl(t, "lab")
+		c.refuse(noGPUs, "nvmlInit_v2", code)
+		r := b.start(t, c, patient)
+		s := r.next(3)
+		_ = r.stdin.Close()
+		err := <-r.ended
+		r.ended <- err
+		if err != nil {
+			t.Fatal(err)
+		}
+		floors := fmt.Sprint(policy.FactsOf(policy.Evidence{Sample: s}).Floors)
+		said := r.errs.String()
+		if strings.Count(said, want) != 1 || strings.Count(said, "\n") != 1 || !strings.Contains(floors, want) {
+			t.Errorf("%d: %q, judged as %s", code, said, floors)
+		}
+	}
+}
+
+// footprint: the probe is within its goals over the profile of a real GPU: 0.1 % of a processor at a sample each 15
+// seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB and half of the time on the H200.
+func footprint(t *testing.T, b *built) {
+	const samples, goalCPU, goalMemory = 30, 15 * time.Millisecond, 32 << 10
+	c := newControl(t, "h200")
+	r := b.start(t, c, patient)
+	r.next(samples)
+	_ = r.stdin.Close()
+	err := <-r.ended
+	r.ended <- err
+	state := r.cmd.ProcessState
+	took := (state.UserTime() + state.SystemTime()) / samples
+	resident := state.SysUsage().(*syscall.Rusage).Maxrss
+	t.Logf("%v of CPU time each of at least %d samples, its start included; %d KiB resident", took, samples, resident)
+	if took > goalCPU || resident > goalMemory || err != nil {
+		t.Errorf("goals are %v and %d KiB: %v", goalCPU, goalMemory, err)
 	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type driver struct {
 	table   *dl.DynamicLibrary // for look-ups before Init
 	calls   watch
 	records *recorder // nil without --record
+	errs    io.Writer
+	told    string // why the library cannot be queried, as last written to errs
 
 	// What was read before and is not read again in each sample; of the goroutine that takes samples.
 	rares  map[string]*rare // by UUID
@@ -47,8 +50,8 @@ type driver struct {
 	absent []string        // those that are missing
 }
 
-func newDriver(o options, stuck func(call)) *driver {
-	d := &driver{options: o, has: map[string]bool{}, rares: map[string]*rare{}, shapes: map[string]shape{},
+func newDriver(o options, errs io.Writer, stuck func(call)) *driver {
+	d := &driver{options: o, errs: errs, has: map[string]bool{}, rares: map[string]*rare{}, shapes: map[string]shape{},
 		calls: watch{stuck: stuck, deadline: o.deadline}}
 	if o.record != "" {
 		d.records = newRecorder()

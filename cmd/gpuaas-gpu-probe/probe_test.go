@@ -265,6 +265,7 @@ func TestProbe(t *testing.T) {
 		"huge numbers": hugeNumbers, "a library that prints": printingLibrary, "memory": eatsMemory,
 		"unloaded within a sample": unloadedWithin, "handed over": handedOver, "other readers": otherReaders,
 		"silicon": silicon, "activity": activity, "processes": processList, "rare answers": rareAnswers,
+		"words": wordsOfCodes, "footprint": footprint,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, &b) })
 	}

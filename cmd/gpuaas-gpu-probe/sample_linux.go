@@ -27,7 +27,7 @@ func sample(ctx context.Context, o options, w *writer, errs io.Writer) int {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d := newDriver(o, func(c call) {
+	d := newDriver(o, errs, func(c call) {
 		if err := w.write(stuckEvent(c)); err != nil {
 			cancel(err)
 		}
@@ -101,6 +101,7 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 			open = lib.State == report.Loaded
 		}
 		if !open {
+			d.tell(lib)
 			s := unknown(lib)
 			s.Elsewhere = elsewhere(pciDevices)
 			if err := w.write(s); err != nil {
@@ -129,6 +130,18 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 			return nil
 		}
 	}
+}
+
+// tell writes for people why the library cannot be queried, when that changes.
+func (d *driver) tell(lib report.Library) {
+	words := "gpuaas-gpu-probe: gpu: unknown, " + report.Explain(lib.Code)
+	if lib.Why != "" {
+		words += "; " + lib.Why
+	}
+	if words != d.told {
+		fmt.Fprintln(d.errs, words)
+	}
+	d.told = words
 }
 
 // sample takes one sample.

@@ -34,7 +34,8 @@ func (f *facts) refused(s Subject, g *report.GPU) {
 	case g.Lost():
 		f.floor(s, "a call was answered with GPU_IS_LOST, which outweighs every other answer")
 	case must && call != "":
-		f.floor(s, "%s: %s, which outweighs every other answer", call, report.Explain(report.NeedsReset))
+		f.floor(s, "%s was answered with RESET_REQUIRED, which outweighs every other answer: %s", call,
+			report.CodeOf(report.NeedsReset).Do)
 	case !g.Handle.Known():
 		f.floor(s, "has no handle: %s", g.Handle.Why())
 	case must:

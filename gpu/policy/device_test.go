@@ -12,7 +12,7 @@ import (
 func TestRefusals(t *testing.T) {
 	for code, want := range map[int]string{
 		report.GPUIsLost:  "floor UNKNOWN: a call was answered with GPU_IS_LOST",
-		report.NeedsReset: "floor UNKNOWN: nvmlDeviceGetName: the GPU must be reset",
+		report.NeedsReset: "floor UNKNOWN: nvmlDeviceGetName was answered with RESET_REQUIRED",
 		8:                 "floor UNKNOWN: nvmlDeviceGetName: the GPU's power cables",
 		17:                "floor UNKNOWN: nvmlDeviceGetName: the operating system",
 		14:                "note: GPU 0: nvmlDeviceGetName: the InfoROM of the GPU is corrupted",

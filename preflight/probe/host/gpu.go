@@ -116,7 +116,11 @@ func describe(g *diag.GPUFacts, s *state.State, now time.Time) {
 	if s.Probe != nil {
 		p := s.Probe.Probe
 		g.Probe, g.ProbeAt, g.Expected = string(p.State), diag.At(s.Probe.At), p.Expected
-		g.ProbeWhy = scrub.Text(strings.Join(words(string(p.Library), pairOf("in ", p.Call), p.Why), ", "))
+		said := ""
+		if p.State == report.Unknown && p.Code != 0 {
+			said = report.Explain(p.Code)
+		}
+		g.ProbeWhy = scrub.Text(strings.Join(words(string(p.Library), said, pairOf("in ", p.Call), p.Why), ", "))
 	}
 	if s.Sample != nil {
 		sample := s.Sample
