@@ -9,9 +9,6 @@ GOFLAGS_AGENT = -trimpath -buildvcs=false -tags nethttpomithttp2 -gcflags=all=-l
 GOFLAGS_FAULT = -trimpath -buildvcs=false -gcflags=all=-l -ldflags "$(LDFLAGS)"
 BINARIES      = ./cmd/gpuaas-gpu-policy ./cmd/gpuaas-platform
 CC_FOUND     := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
-NATIVE        = $(filter - $(shell $(GO) env GOHOSTOS)-$(shell $(GO) env GOHOSTARCH),$(GOOS)-$(GOARCH))
-GNU_ARCH      = $(if $(filter arm64,$(GOARCH)),aarch64,x86_64)
-PROBE_CC      = $(if $(NATIVE),$(CC_FOUND),$(GNU_ARCH)-linux-gnu-gcc)
 NVML          = bin/libnvidia-ml-fake.so bin/nvml-read
 NVML_FLAGS    = -std=gnu17 -O1 -Wall -Wextra -Werror
 PUSHED        = $(foreach arch,amd64 arm64,dist/linux-$(arch)/gpuaas-agent dist/linux-$(arch)/gpuaas-fault)
@@ -31,7 +28,7 @@ LAB_WALK     = --profile lab --node-id compute-node-01 --allocation-id alloc-01
 # $(call as_root,COMMAND) runs it as root on Linux, and elsewhere prints that it is skipped.
 as_root = @if [ "$$(id -u) $$(uname -s)" = "0 Linux" ]; then $(1); else echo "make $@: skipped: needs root on Linux"; fi
 
-.PHONY: build drill-agent dist pushed programs probe tool test race lab-smoke ready test-deep mutants needs test-mutants test-fuzz test-lab test-bare test-bare-lab test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
+.PHONY: build drill-agent dist pushed programs tool test race lab-smoke ready test-deep mutants needs test-mutants test-fuzz test-lab test-bare test-bare-lab test-html demo drills crash-matrix lint golden schema catalogue picture bench bench-quick clean help
 
 build: $(if $(CC_FOUND),$(NVML)) ## bin/: gpuaasctl, gpuaas-agent, gpuaas-fault, gpuaas-platform, gpuaas-gpu-probe, gpuaas-gpu-policy
 	@$(AGAIN) pushed INTO=bin
@@ -57,11 +54,7 @@ pushed:
 programs:
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o $(INTO)/ $(if $(filter darwin,$(GOOS)),./cmd/gpuaas-gpu-policy,$(BINARIES))
 	@$(AGAIN) tool
-	$(if $(filter darwin,$(GOOS)),,@$(AGAIN) probe)
-probe: # with NVML if there is a C compiler for the target, with the C library's headers
-	@cgo=0; if [ -n "$(PROBE_CC)" ] && echo '#include <dlfcn.h>' | $(or $(PROBE_CC),false) -E - >/dev/null 2>&1; then cgo=1; \
-	else $(if $(NATIVE),,echo "note: no C compiler for linux/$(GOARCH) (Debian has it in gcc-$(subst _,-,$(GNU_ARCH))-linux-gnu and libc6-dev-$(GOARCH)-cross), so its gpuaas-gpu-probe is built without NVML";) :; fi; \
-	set -x; CGO_ENABLED=$$cgo CC="$(PROBE_CC)" $(GO) build $(GOFLAGS_BUILD) -o $(INTO)/ ./cmd/gpuaas-gpu-probe
+	$(if $(filter darwin,$(GOOS)),,GO="$(GO)" tools/probe.sh $(INTO)/ $(GOFLAGS_BUILD))
 tool: # gpuaasctl runs HELPERS beside itself, and pushes them to nodes, only if they have the digests that it links
 	@set -e; test -n "$(HELPERS)"; sums=; for file in $(HELPERS); do sum=$$($(or $(shell command -v sha256sum),shasum -a 256) <$$file); sum=$${sum%% *}; \
 		test $${#sum} = 64; sums=$$sums,$${file##*/}:$$sum; done; set -x; \

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -53,7 +54,8 @@ func stateOf(g *report.GPU) string {
 	b.WriteString(g.UUID + " " + g.PCI + " " + g.Handle.String())
 	for _, row := range report.Signals() {
 		r := g.Signals[row.Signal]
-		if r.Known() && (row.Sort == report.Gauge || row.Sort == report.Counter) {
+		changes := row.Sort == report.Gauge || row.Sort == report.Counter
+		if changes && (r.Known() || r.NotAsked == report.NotThere) { // as the clients of an MPS server that has ended
 			b.WriteString(" value")
 			continue
 		}
@@ -61,6 +63,9 @@ func stateOf(g *report.GPU) string {
 	}
 	for _, m := range g.MIG {
 		b.WriteString(" " + m.UUID)
+	}
+	for _, r := range g.Refusals {
+		fmt.Fprint(&b, " ", r.Call, r.Code)
 	}
 	return b.String()
 }

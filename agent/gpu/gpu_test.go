@@ -454,6 +454,12 @@ func TestWhatOfAGPUIsTold(t *testing.T) {
 	told(time.Second, 1, "a state")
 	s.GPUs[0].Signals[report.Temperature] = report.Refused(15)
 	told(time.Second, 1, "a gauge that is refused")
+	s.GPUs[0].Refusals = []report.Refusal{{Call: "nvmlDeviceGetName", Code: report.NeedsReset}}
+	told(time.Second, 1, "a call that is refused")
+	s.GPUs[0].Signals[report.MPSProcesses] = report.ReadingOf(1)
+	told(0, 0, "a gauge")
+	s.GPUs[0].Signals[report.MPSProcesses] = report.Skipped(report.NotThere)
+	told(time.Second, 0, "what a gauge counts has ended")
 	told(deviceEvery*interval, 2, "all again")
 	s.GPUs, s.Count = s.GPUs[:1], report.ReadingOf(1)
 	told(time.Second, 0, "one is gone")

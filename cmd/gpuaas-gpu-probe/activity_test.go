@@ -50,8 +50,8 @@ func silicon(t *testing.T, b *built) {
 		}
 		identity := func(s *report.Sample) string {
 			g := &s.GPUs[0]
-			return fmt.Sprint(s.Library.State, s.Library.Driver, s.Library.NVML, s.Library.CUDA, s.Library.Absent, g.Index, g.UUID,
-				g.PCI, g.Name, g.Handle, g.MIG, g.LinksDown, g.Refusals)
+			return fmt.Sprint(s.Library.State, s.Library.Driver, s.Library.NVML, s.Library.CUDA, s.Library.Absent, g.Index,
+				g.UUID, g.PCI, g.Name, g.Handle, g.MIG, g.LinksDown, g.Refusals)
 		}
 		if is, was := identity(got), identity(want); is != was {
 			t.Errorf("%s: %s, was %s", file, is, was)
@@ -83,11 +83,12 @@ func activity(t *testing.T, b *built) {
 			paths = append(paths, fmt.Sprint(i, "-", p.GPU, " ", p.Path))
 		}
 	}
-	if all := strings.Join(paths, ", "); len(paths) != 28 || !strings.HasPrefix(all, "0-1 NODE, 0-2 NODE, 0-3 NODE, 0-4 SYS") ||
-		!strings.Contains(all, "3-4 failed (999)") || !strings.HasSuffix(all, "6-7 NODE") {
+	if all := strings.Join(paths, ", "); len(paths) != 28 ||
+		!strings.HasPrefix(all, "0-1 NODE, 0-2 NODE, 0-3 NODE, 0-4 SYS") || !strings.Contains(all, "3-4 failed (999)") || !strings.HasSuffix(all, "6-7 NODE") {
 		t.Errorf("%s", all)
 	}
-	if r := s.GPUs[3].Refusals; len(r) != 1 || r[0] != (report.Refusal{Call: "nvmlDeviceGetTopologyCommonAncestor", Code: 999}) {
+	refusal := report.Refusal{Call: "nvmlDeviceGetTopologyCommonAncestor", Code: 999}
+	if r := s.GPUs[3].Refusals; len(r) != 1 || r[0] != refusal {
 		t.Errorf("refusals %+v", r)
 	}
 	m := b.once(t, b.fake, newControl(t, "a100-mig")).GPUs[0].MIG
@@ -144,8 +145,9 @@ func rareAnswers(t *testing.T, b *built) {
 	if n := c.asked(1, "nvmlDeviceGetSerial"); n < 3 {
 		t.Errorf("one that is refused was asked for %d times", n)
 	}
-	if first.GPUs[0].Signals[report.Serial].Text == nil || len(first.GPUs[0].Links) != 18 || len(first.GPUs[0].Peers) != 7 {
-		t.Errorf("%+v", first.GPUs[0])
+	g := &first.GPUs[0]
+	if g.Signals[report.Serial].Text == nil || len(g.Links) != 18 || len(g.Peers) != 7 {
+		t.Errorf("%+v", g)
 	}
 	c.refuse(1, "nvmlDeviceGetSerial", 0)
 	r.await("the serial number", func(s *report.Sample) bool { return s.GPUs[1].Signals[report.Serial].Text != nil })
@@ -164,7 +166,8 @@ func rareAnswers(t *testing.T, b *built) {
 // wordsOfCodes: a library that does not start is explained to people, once, and in the judgement, with the repair.
 func wordsOfCodes(t *testing.T, b *built) {
 	for code, want := range map[int]string{4: "no permission", 9: "modprobe nvidia", 17: "blocks the device nodes",
-		18: "driver and library are of two versions (NVML's return code 18): reboot, or reload the driver", 999: "kernel log"} {
+		18:  "driver and library are of two versions (NVML's return code 18): reboot, or reload the driver",
+		999: "kernel log"} {
 		c := newControl(t, "lab")
 		c.refuse(noGPUs, "nvmlInit_v2", code)
 		r := b.start(t, c, patient)

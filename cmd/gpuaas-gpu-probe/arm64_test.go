@@ -29,8 +29,9 @@ func TestForARM64(t *testing.T) {
 	}
 	dir := t.TempDir()
 	probe, fake := filepath.Join(dir, "probe"), filepath.Join(dir, "libnvidia-ml.so")
-	cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", "../..", "probe", "INTO="+dir)
-	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "VERSION=v9")
+	cmd := exec.CommandContext(t.Context(), "tools/probe.sh", dir+"/", "-trimpath", "-buildvcs=false", "-ldflags",
+		"-s -w -X main.version=v9")
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "GOOS=linux", "GOARCH=arm64")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -71,14 +72,17 @@ func looksUpNames(t *testing.T, path string) {
 	}
 	defer f.Close()
 	libraries, err := f.ImportedLibraries()
-	if err != nil || f.Machine != elf.EM_AARCH64 || f.Section(".interp") == nil || !slices.Contains(libraries, "libc.so.6") {
+	if err != nil || f.Machine != elf.EM_AARCH64 || f.Section(".interp") == nil ||
+		!slices.Contains(libraries, "libc.so.6") {
 		t.Fatalf("it is for %s and needs %v: %v", f.Machine, libraries, err)
 	}
 	if slices.ContainsFunc(libraries, func(l string) bool { return strings.Contains(l, "nvidia") }) {
 		t.Errorf("it starts only with %v", libraries)
 	}
-	for tag, now := range map[elf.DynTag]uint64{elf.DT_FLAGS: uint64(elf.DF_BIND_NOW), elf.DT_FLAGS_1: uint64(elf.DF_1_NOW)} {
-		if values, err := f.DynValue(tag); err != nil || slices.ContainsFunc(values, func(v uint64) bool { return v&now != 0 }) {
+	for tag, now := range map[elf.DynTag]uint64{elf.DT_FLAGS: uint64(elf.DF_BIND_NOW),
+		elf.DT_FLAGS_1: uint64(elf.DF_1_NOW)} {
+		values, err := f.DynValue(tag)
+		if err != nil || slices.ContainsFunc(values, func(v uint64) bool { return v&now != 0 }) {
 			t.Errorf("it binds every symbol when it starts: %s is %v: %v", tag, values, err)
 		}
 	}

@@ -102,7 +102,8 @@ func TestDriverLibraries(t *testing.T) {
 			}
 			var lacks []string
 			has := defined(t, library)
-			d := newDriver(options{library: library, deadline: callDeadline}, os.Stderr, func(c call) { t.Errorf("%s hangs", c.symbol) })
+			d := newDriver(options{library: library, deadline: callDeadline}, os.Stderr,
+				func(c call) { t.Errorf("%s hangs", c.symbol) })
 			d.open()
 			for _, symbols := range askedFor(t) {
 				want := slices.ContainsFunc(strings.Split(symbols, "|"), func(s string) bool { return has[s] })

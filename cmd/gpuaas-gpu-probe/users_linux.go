@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Bounds of the files that describe a process and its user.
@@ -30,7 +30,7 @@ type users struct {
 
 // describe fills in the name and the user of a process that is still there.
 func (u *users) describe(p *report.Process) {
-	status := head(filepath.Join(u.root+"/proc", strconv.Itoa(p.PID), "status"), maxStatus)
+	status := content(filepath.Join(u.root+"/proc", strconv.Itoa(p.PID), "status"), maxStatus)
 	for line := range strings.Lines(status) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":\t")
 		switch key {
@@ -53,7 +53,7 @@ func (u *users) describe(p *report.Process) {
 func (u *users) name(uid int) string {
 	if u.names == nil || time.Since(u.read) >= rareEvery {
 		u.names, u.read = map[int]string{}, time.Now()
-		for line := range strings.Lines(head(u.root+"/etc/passwd", maxPasswd)) {
+		for line := range strings.Lines(content(u.root+"/etc/passwd", maxPasswd)) {
 			fields := strings.Split(line, ":")
 			if len(fields) < 3 || len(fields[0]) > maxUser {
 				continue
@@ -67,14 +67,17 @@ func (u *users) name(uid int) string {
 	return u.names[uid]
 }
 
-// head returns the beginning of a file; "" if it cannot be read.
-func head(path string, most int64) string {
+// content returns a short file; "" if it is longer or cannot be read.
+func content(path string, most int) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close() // it was read only
-	text, _ := io.ReadAll(io.LimitReader(f, most))
+	text, err := bounded.Read(f, most)
+	if err != nil {
+		return ""
+	}
 	return string(text)
 }
 

@@ -88,8 +88,8 @@ func Codes() []CodeInfo {
 	}
 }
 
-// CodeOf returns the row of an NVML return code. A code that the table lacks concerns the GPU: nobody knows that it
-// does not.
+// CodeOf returns the row of an NVML return code. A code that the table lacks is about the GPU: it may be one of
+// those that are.
 func CodeOf(code int) CodeInfo {
 	for _, row := range Codes() {
 		if row.Code == code {

@@ -334,7 +334,8 @@ func TestNewerDocumentsAreRead(t *testing.T) {
 	}
 }
 
-// TestCodesAreATable: each return code has one row and words; each that outweighs answers has a repair, and who can do it.
+// TestCodesAreATable: each return code has one row and words; one about more than its call has a repair, and who can
+// do it.
 func TestCodesAreATable(t *testing.T) {
 	last := 0
 	for _, row := range Codes() {
