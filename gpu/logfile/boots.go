@@ -128,8 +128,9 @@ func (s *segment) after(o *segment) (later, known bool) {
 	}
 }
 
-// reversed reports whether the file begins with the newest line, by the kernel's times.
-func (b *boots) reversed() bool { return b.down > b.up }
+// reversed reports whether the file begins with the newest line, by the kernel's times: they fall from line to line.
+// Where lines of several machines alternate, they rise as often.
+func (b *boots) reversed() bool { return b.down > 8*b.up }
 
 // next ends the boot that is read.
 func (b *boots) next(m *machineLog) {
@@ -177,6 +178,7 @@ func (b *boots) seal(m *machineLog) {
 func (b *boots) tick(at time.Duration) bool {
 	fell := at+bootEnd < b.lastTime && at < bootBegin
 	switch {
+	case b.lastTime == 0: // the first one
 	case at > b.lastTime:
 		b.up++
 	case at < b.lastTime && !fell:

@@ -20,9 +20,18 @@ type field struct{ key, value string }
 type fields struct{ all []field }
 
 func (f *fields) add(key, value string) {
-	if len(f.all) < maxFields && len(value) <= maxValue && len(key) <= maxValue {
-		f.all = append(f.all, field{lower(key), value})
+	key = lower(key[:min(len(key), maxValue)])
+	if len(f.all) < maxFields || (len(f.all) < 8*maxFields && isVital(key)) {
+		f.all = append(f.all, field{key, value[:min(len(value), maxValue)]})
 	}
+}
+
+// isVital reports whether a key is one that says who wrote a record. A program may send a journal so many fields of its
+// own that these would not fit.
+func isVital(key string) bool {
+	key = last(key)
+	return strings.HasPrefix(key, "_") || key == "transport" || key == "pri" || slices.Contains(writerKeys, key) ||
+		slices.Contains(facilityKeys, key)
 }
 
 // last returns the last part of a nested key, with the one before it for a mere "name".
@@ -54,7 +63,7 @@ func (f *fields) get(keys ...string) string {
 // dmesg name them.
 var (
 	writerKeys = []string{"syslog_identifier", "identifier", "appname", "app_name", "app-name", "programname", "program",
-		"process_name", "processname", "process", "process.name", "syslogtag", "syslog_tag", "ident", "_comm", "_exe", "comm",
+		"process_name", "processname", "process", "process.name", "syslogtag", "syslog_tag", "syslog-tag", "ident", "_comm", "_exe", "comm",
 		"syslog_appname", "syslog.appname", "application_name"}
 	processKeys  = []string{"_pid", "_systemd_user_unit", "_cmdline", "_systemd_unit", "_container_name"}
 	facilityKeys = []string{"syslog_facility", "facility", "fac", "facility_label", "facility_name", "facility.name",
@@ -168,7 +177,7 @@ func (f *fields) at() stamp {
 // of its own beside it, or the key is one of commands and rules.
 func (f *fields) quotes(key string) (quotes, logger bool) {
 	key = last(lower(key))
-	if slices.Contains(quotingKeys, key) {
+	if slices.Contains(quotingKeys, key) || f.get("caller", "logger", "logger_name") != "" {
 		return true, false
 	}
 	if slices.Contains(originalKeys, key) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // frame is what a line has before its text.
@@ -14,7 +15,9 @@ type frame struct {
 	at     stamp
 	log    bool // as a kernel log, a syslog or a journal has it
 	bare   bool // nothing but blanks
-	text   int  // where the text begins
+	ticked bool // with the kernel's own time, which is uptime
+	uptime time.Duration
+	text   int // where the text begins
 }
 
 // parser reads a frame from left to right. A frame may be within another one, as in a container's log: a layer.
@@ -64,14 +67,15 @@ func frameOf(line string, end int, named bool) frame {
 
 // ends reports whether the text of an open line begins here.
 func (p *parser) ends() bool {
-	return (p.named || p.clocked) && p.tokens > 0 && p.s[p.pos] != '[' && (p.named || !monotonic().MatchString(p.s[p.pos:]))
+	return (p.named || p.clocked) && p.tokens > 0 && p.s[p.pos] != '[' &&
+		(p.named || !monotonic().MatchString(p.s[p.pos:]))
 }
 
 // token consumes one part of a frame, and returns its length: 0 if it is none.
 func (p *parser) token(s string) int {
 	for _, read := range [...]func(*parser, string) int{
-		(*parser).priority, (*parser).bracket, (*parser).record, (*parser).time, (*parser).container, (*parser).labels,
-		(*parser).hypervisor, (*parser).bar, (*parser).word,
+		(*parser).priority, (*parser).hypervisor, (*parser).bracket, (*parser).record, (*parser).time, (*parser).container,
+		(*parser).labels, (*parser).bar, (*parser).word,
 	} {
 		if n := read(p, s); n > 0 {
 			return n
@@ -110,7 +114,7 @@ func (p *parser) machine() string {
 		return p.name
 	case len(p.after) > 0:
 		return p.after[0]
-	case len(p.words) == 1:
+	case len(p.words) == 1 && strings.Trim(p.words[0], "0123456789") != "": // a number is one of a line
 		return p.words[0]
 	}
 	return ""
@@ -140,75 +144,6 @@ func (p *parser) layer() {
 	p.timed, p.retimed, p.words, p.after, p.name = false, false, nil, nil, ""
 }
 
-// priority parses "<3>", a syslog's facility and level, and the rest of RFC 5424's header, if one follows. A length may
-// precede it.
-func (p *parser) priority(s string) int {
-	size := 0
-	if rest := strings.TrimLeft(s, "0123456789"); len(rest) < len(s) && strings.HasPrefix(rest, " <") {
-		size = len(s) - len(rest) + 1
-	}
-	n := 0
-	if digits, _, ok := strings.Cut(s[size:], ">"); ok && len(digits) > 1 && len(digits) < 5 && digits[0] == '<' &&
-		strings.Trim(digits[1:], "0123456789") == "" {
-		p.facility = p.facility || num(digits[1:]) > 7
-		p.log = true
-		n = size + len(digits) + 1
-	}
-	if version, ok := strings.CutPrefix(s[n:], "1 "); ok && (n > 0 || p.tokens == 0) {
-		if m := p.rfc5424(version); m > 0 {
-			return n + 2 + m
-		}
-	}
-	return n
-}
-
-// rfc5424 parses "TIME HOST APP PROCID MSGID STRUCTURED-DATA ".
-func (p *parser) rfc5424(s string) int {
-	part := strings.SplitN(s, " ", 6)
-	if len(part) < 6 {
-		return 0
-	}
-	n, at := timeAt(part[0])
-	if part[0] != "-" && n == 0 {
-		return 0
-	}
-	used := len(s) - len(part[5])
-	data := structured(part[5])
-	if data == 0 {
-		return 0
-	}
-	p.note(at)
-	p.log, p.timed = true, true
-	if part[1] != "-" {
-		p.host = part[1]
-	}
-	if part[2] != "-" {
-		p.wrote(part[2])
-	}
-	return used + data
-}
-
-// structured returns the length of RFC 5424's structured data.
-func structured(s string) int {
-	if strings.HasPrefix(s, "-") {
-		return 1
-	}
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case i == 0 && s[i] != '[':
-			return 0
-		case quoted && s[i] == '\\':
-			i++
-		case s[i] == '"':
-			quoted = !quoted
-		case !quoted && s[i] == ']' && (i+1 == len(s) || s[i+1] != '['):
-			return i + 1
-		}
-	}
-	return 0
-}
-
 // bracket parses "[...]": the kernel's time or caller, a time, the names that kubectl puts before a line, a machine.
 func (p *parser) bracket(s string) int {
 	if s[0] != '[' {
@@ -223,19 +158,26 @@ func (p *parser) bracket(s string) int {
 		n++
 	}
 	trimmed := strings.TrimSpace(inner)
-	at, isKernel := kernelTime(inner)
+	at, isUptime := kernelTime(inner)
 	_, isDelta := kernelTime(strings.TrimLeft(strings.TrimLeft(trimmed, "<+"), " "))
 	length, wall := 0, stamp{}
-	if !isKernel && !isDelta {
+	if !isUptime && !isDelta {
+		date, _, _ := strings.Cut(trimmed, "<") // dmesg -T -d
+		trimmed = strings.TrimSpace(date)
 		length, wall = timeAt(trimmed)
 	}
 	switch {
-	case isKernel || isDelta:
-		p.note(at)
+	case isUptime || isDelta:
+		p.keepTime(at)
 		p.clocked = true
+		if isUptime {
+			p.ticked, p.uptime = true, at.at
+		}
+	case isKernel(inner) && !p.clocked: // metalog
+		p.named = true
 	case caller(inner):
 	case length > 0 && length == len(trimmed):
-		p.note(wall)
+		p.keepTime(wall)
 		p.clocked = p.clocked || len(p.after) == 0 // dmesg -T
 	case strings.Contains(inner, "/") && isName(inner) && !p.named && !p.clocked:
 		p.layer()
@@ -261,7 +203,7 @@ func (p *parser) record(s string) int {
 	if part := records()[0].FindStringSubmatch(s[:min(len(s), 160)]); part != nil {
 		p.facility = p.facility || num(part[1]) > 7
 		at, _ := kernelTime(micro(part[2]))
-		p.note(at)
+		p.keepTime(at)
 		p.log, p.clocked = true, true
 		return len(part[0])
 	}
@@ -292,7 +234,7 @@ func (p *parser) time(s string) int {
 	if len(p.after) > 0 {
 		p.retimed = true
 	}
-	p.note(at)
+	p.keepTime(at)
 	p.timed = true
 	for n < len(s) && (s[n] == ':' || s[n] == ',') {
 		n++
@@ -300,8 +242,8 @@ func (p *parser) time(s string) int {
 	return n
 }
 
-// note keeps a time: the first of each clock, and the wall's before the kernel's.
-func (p *parser) note(at stamp) {
+// keepTime keeps a time: the first of each clock, and the wall's before the kernel's.
+func (p *parser) keepTime(at stamp) {
 	if at.at != 0 && (p.at.at == 0 || p.at.clock == Boot) {
 		p.at = at
 	}

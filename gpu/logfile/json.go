@@ -1,10 +1,7 @@
 package logfile
 
 import (
-	"bytes"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // Limits of JSON: nesting, bytes of a text kept at a time, and bytes of texts that wait for the end of their objects.
@@ -24,7 +21,7 @@ type waiting struct {
 // object is one that has begun, or an array.
 type object struct {
 	array  bool
-	key    string // under which it stands
+	key    string // under which it is
 	at     string // the key whose value comes
 	wants  byte   // what may come: 'k' a key, ':', 'v' a value, ',' after one; an end may be instead of 'k' and ','
 	values int
@@ -175,77 +172,6 @@ func (j *jsonParser) holder() *object {
 	return j.stack[0]
 }
 
-// char takes a byte of a string.
-func (j *jsonParser) char(c byte) {
-	switch {
-	case j.escape == 1:
-		j.escape = 0
-		switch c {
-		case 'n', 'r':
-			j.put('\n')
-		case 't':
-			j.put('\t')
-		case 'b', 'f':
-		case 'u':
-			j.escape, j.unit = 2, 0
-		default:
-			j.put(c)
-		}
-	case j.escape > 1:
-		d := strings.IndexByte("0123456789abcdef", c|0x20)
-		if d < 0 {
-			j.failed = true
-			return
-		}
-		j.unit = j.unit<<4 | rune(d)
-		if j.escape++; j.escape == 6 {
-			j.escape = 0
-			j.rune(j.unit)
-		}
-	case c == '\\':
-		j.escape = 1
-	case c == '"':
-		j.inStr = false
-		j.endString()
-	case c == '\n':
-		j.failed = true
-	default:
-		j.put(c)
-	}
-}
-
-func (j *jsonParser) rune(r rune) {
-	if utf16.IsSurrogate(r) {
-		if full := utf16.DecodeRune(j.high, r); full != utf8.RuneError {
-			r = full
-		} else {
-			j.high = r
-			return
-		}
-	}
-	j.high = 0
-	if r != 0 {
-		for _, c := range utf8.AppendRune(nil, r) {
-			j.put(c)
-		}
-	}
-}
-
-// put adds a byte to the string. Of a long one only the lines with the driver's words are kept.
-func (j *jsonParser) put(c byte) {
-	if len(j.str) >= maxString {
-		cut := bytes.LastIndexByte(j.str, '\n') + 1
-		if cut == 0 {
-			cut = len(j.str)
-		}
-		if hinted(j.str[:cut]) {
-			j.hold(string(j.str[:cut]))
-		}
-		j.str = append(j.str[:0], j.str[cut:]...)
-	}
-	j.str = append(j.str, c)
-}
-
 // endString takes a key or a value.
 func (j *jsonParser) endString() {
 	t, s := j.top(), string(j.str)
@@ -312,7 +238,7 @@ func (j *jsonParser) close() {
 		j.emit(o)
 		return
 	}
-	for _, w := range o.texts { // a mere wrapper: what is said about the text stands around it
+	for _, w := range o.texts { // a mere wrapper: what is said about the text is around it
 		w.key = o.key
 		outer.texts = append(outer.texts, w)
 	}

@@ -1,7 +1,7 @@
 package logfile
 
 import (
-	"encoding/csv"
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,6 +54,9 @@ func (r *reader) framed(n int, s string, d int, f frame, ctx context, indented b
 		}
 	}
 	if ctx.top && f.bare && len(r.prev) > 0 { // a line of several, whose writer the first names
+		if bytes.Count(r.prev, []byte{'"'})%2 == 1 {
+			f.writer = unclear
+		}
 		if before := frameOf(plain(string(r.prev)), -1, false); before.log && before.writer == program {
 			f.writer = unclear
 			if indented {
@@ -93,7 +96,7 @@ func (r *reader) driver(n int, s, text string, ctx context) {
 
 // shapes of a line within which there is a text.
 var shapes = sync.OnceValue(func() (s struct{ pair, logfmt *regexp.Regexp }) {
-	s.pair = regexp.MustCompile(`^"([^"\\]{1,64})" *: *(".*")$`)
+	s.pair = regexp.MustCompile(`^"([^"\\]{1,64})" *(?::|=>) *(".*")$`)
 	s.logfmt = regexp.MustCompile(`(?:^|[ \t])([A-Za-z_][A-Za-z0-9_.@-]{0,40})=`)
 	return s
 })
@@ -201,7 +204,7 @@ func (r *reader) embedded(n int, s string, i int, ctx context) bool {
 	return r.once(n, s[i:], ctx)
 }
 
-// once reads JSON that is whole. Else it returns false, having done nothing.
+// once reads JSON that is whole and has the driver's words in it. Else it returns false, having done nothing.
 func (r *reader) once(n int, s string, ctx context) bool {
 	if ctx.depth++; ctx.depth > maxNested {
 		return false
@@ -215,7 +218,8 @@ func (r *reader) once(n int, s string, ctx context) bool {
 		done: func(texts []waiting, f *fields) { all = append(all, ended{texts, f}) },
 		lost: r.lostText,
 	}
-	if used := j.feed([]byte(s), n); j.failed || j.deep() || used == 0 {
+	used := j.feed([]byte(s), n)
+	if j.failed || j.deep() || used == 0 || driverAt(s[used:]) >= 0 {
 		return false
 	}
 	ctx.top = false
@@ -251,7 +255,7 @@ func (r *reader) pairs(n int, s string, d, i int, ctx context) bool {
 		}
 		rest = after[size:]
 	}
-	if text.text == "" || !slices.Contains(textKeys, lower(text.key)) || f.writer == unclear {
+	if text.text == "" || !slices.Contains(textKeys, lower(text.key)) || f.writer == unclear || all.get("level") != "" {
 		r.unread(n, s)
 		return true
 	}
@@ -261,88 +265,4 @@ func (r *reader) pairs(n int, s string, d, i int, ctx context) bool {
 	ctx.at, ctx.top = f.at, false
 	r.named([]waiting{text}, &all, ctx)
 	return true
-}
-
-// table is the header of a file in CSV.
-type table struct {
-	separator rune
-	columns   []string
-}
-
-// tableOf returns the table whose header a line is, nil if it is none: at least two names, one of them of a text.
-func tableOf(line string) *table {
-	line = strings.TrimPrefix(line, "\ufeff")
-	for _, sep := range ",;\t|" {
-		columns := split(line, sep)
-		if len(columns) < 2 || slices.ContainsFunc(columns, isNoColumn) || !slices.ContainsFunc(columns, func(c string) bool {
-			return slices.Contains(textKeys, lower(strings.TrimSpace(c)))
-		}) {
-			continue
-		}
-		for i, c := range columns {
-			columns[i] = strings.TrimSpace(c)
-		}
-		return &table{sep, columns}
-	}
-	return nil
-}
-
-// isNoColumn reports whether a column of the first line cannot be a name.
-func isNoColumn(s string) bool {
-	s = strings.TrimSpace(s)
-	return len(s) > 40 || strings.Count(s, " ") > 2 || strings.ContainsAny(s, ":=[]{}()<>\"'")
-}
-
-// split splits a row of CSV; nil if it is none.
-func split(line string, sep rune) []string {
-	c := csv.NewReader(strings.NewReader(line))
-	c.Comma, c.FieldsPerRecord, c.LazyQuotes = sep, -1, true
-	row, err := c.Read()
-	if err != nil {
-		return nil
-	}
-	return row
-}
-
-// row looks at a row under a header.
-func (r *reader) row(n int, s string, ctx context) bool {
-	row := split(s, r.table.separator)
-	if len(row) != len(r.table.columns) {
-		return false
-	}
-	var f fields
-	var texts []waiting
-	for i, v := range row {
-		if key := r.table.columns[i]; driverAt(v) >= 0 {
-			texts = append(texts, waiting{n, key, v})
-		} else {
-			f.add(key, v)
-		}
-	}
-	ctx.top = false
-	r.named(texts, &f, ctx)
-	return true
-}
-
-// values looks at a row without a header: what stands before the text may be times, numbers, one machine, the kernel.
-func (r *reader) values(n int, s string, ctx context) bool {
-	row := split(s, ',')
-	for i, v := range row {
-		if driverAt(v) < 0 {
-			continue
-		}
-		f := frameOf(strings.Join(row[:i], " "), -1, ctx.named)
-		rest := strings.Trim(strings.Join(row[:i], " ")[f.text:], " 0123456789.")
-		switch {
-		case f.writer == program:
-			r.foreign(n, s)
-		case f.writer == unclear || rest != "":
-			r.unread(n, s)
-		default:
-			ctx.host, ctx.at, ctx.top, ctx.named = f.host, f.at, false, f.writer == kernel
-			r.lines(n, v, ctx)
-		}
-		return true
-	}
-	return false
 }

@@ -35,7 +35,9 @@ func (r *reader) object(b []byte, goesOn bool, ctx context) {
 		},
 		lost: r.lostText,
 	}
-	r.feed(b)
+	if !r.feed(b) {
+		r.plainText(b)
+	}
 }
 
 // isDmesg reports whether a record is one of dmesg -J, or one of a log whose text has the kernel's frame.
@@ -68,30 +70,35 @@ func (r *reader) skippable(b []byte) bool {
 	return false
 }
 
-// feed gives a part of the file to the JSON that has begun.
-func (r *reader) feed(b []byte) {
+// feed gives a part of the file to the JSON that has begun. It returns false if the part is none of it.
+func (r *reader) feed(b []byte) bool {
+	begin := len(b)
 	for len(b) > 0 {
 		used := r.json.feed(b, r.n)
 		if r.json.failed {
 			r.json.end()
 			r.json = nil
+			if len(b) == begin { // it may be a line like others
+				return false
+			}
 			r.plainText(b)
-			return
+			return true
 		}
 		b = b[used:]
 		if r.json.deep() {
-			return
+			return true
 		}
 		b = bytes.TrimLeft(b, ", \t\r\n\x1e")
 		if len(b) > 0 && b[0] != '{' && b[0] != '[' {
 			r.json = nil
 			r.plainText(b)
-			return
+			return true
 		}
 	}
 	if r.json != nil && !r.json.deep() {
 		r.json = nil
 	}
+	return true
 }
 
 // plainText lists what was taken for JSON and is none, if the driver's words are in it.

@@ -70,8 +70,7 @@ func (r *reader) line(b []byte, rest, goesOn bool) {
 	if r.in.has.zero {
 		b = bytes.ReplaceAll(b, []byte{0}, nil)
 	}
-	if r.json != nil {
-		r.feed(b)
+	if r.json != nil && (r.feed(b) || rest) {
 		return
 	}
 	if rest { // its frame is not known here
@@ -114,14 +113,22 @@ func (r *reader) line(b []byte, rest, goesOn bool) {
 		}
 	}
 	if r.in.has.hint && hinted(b) {
-		for text := range strings.SplitSeq(string(b), "\r") {
-			r.text(r.n, text, context{top: true})
-		}
+		r.overdrawn(string(b))
 	} else if r.in.has.bar && bytes.Contains(b, []byte(" | ")) {
 		r.ansible(string(b))
 	}
 	if b[0] != ' ' && b[0] != '\t' {
 		r.prev = append(r.prev[:0], b[:min(len(b), 512)]...)
+	}
+}
+
+// overdrawn looks at a line that a carriage return may divide: what a program has drawn over is its own.
+func (r *reader) overdrawn(line string) {
+	ctx := context{top: true}
+	for text := range strings.SplitSeq(line, "\r") {
+		r.text(r.n, text, ctx)
+		f := frameOf(plain(text), -1, false)
+		ctx.other = ctx.other || (f.log && f.writer == program)
 	}
 }
 
@@ -192,9 +199,8 @@ func (r *reader) banner(s string, ctx context) {
 		return
 	}
 	f := frameOf(s, i, ctx.named)
-	early := f.at.clock == Boot && f.at.at < time.Second
-	if f.writer == program || f.writer == unclear || (f.writer != kernel && !early && !(ctx.top && f.at.clock == Boot)) {
-		return
+	if f.writer == program || f.writer == unclear || (f.writer != kernel && !f.ticked) || f.uptime > time.Second {
+		return // a program may write such a line into the kernel's log, but not with that time
 	}
 	if ctx.host == "" {
 		ctx.host = f.host

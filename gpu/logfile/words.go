@@ -15,7 +15,7 @@ var facilities = []string{"kern", "user", "mail", "daemon", "auth", "syslog", "l
 // kernels are names under which logs have the kernel.
 var kernels = []string{"kernel", "kern", "vmkernel", "vmkwarning", "vmunix", "klogd", "kmsg"}
 
-// programs are names that stand before ":" without a number and are of no machine.
+// programs are names before ":" that have no number and are of no machine.
 var programs = []string{"logger", "sudo", "su", "sshd", "cron", "crond", "systemd", "systemd-journald", "rsyslogd",
 	"dockerd", "containerd", "kubelet", "bash", "sh", "zsh", "python", "python3", "audit", "auditd", "tee", "echo", "grep",
 	"nvidia-persistenced", "nvidia-fabricmanager", "nvidia-device-plugin", "dcgm", "dcgm-exporter", "nv-hostengine",
@@ -27,6 +27,9 @@ var levels = []string{"error", "err", "warn", "warning", "info", "debug", "notic
 
 // logs are names of containers and units that pass a kernel log on.
 var logs = []string{"dmesg", "journal", "journalctl", "syslog", "kmsg", "kernel", "kern", "klog"}
+
+// streams are what tools that run commands on machines put behind the machine's name.
+var streams = []string{"out", "err", "stdout", "stderr"}
 
 func isLevel(w string) bool   { return slices.Contains(levels, lower(w)) }
 func isLog(w string) bool     { return slices.Contains(logs, lower(w)) }
@@ -106,7 +109,7 @@ func (p *parser) word(s string) int {
 		p.named = true
 	case part != nil:
 		p.writer, p.log = program, p.log || p.timed
-	case colon && p.level(name):
+	case colon && (p.level(name) || (p.name != "" && slices.Contains(streams, name))):
 	case !isName(name):
 		return 0
 	case isKernel(name) && (colon || !p.clocked):
@@ -161,7 +164,7 @@ func (p *parser) tag(name, w string) int {
 	return len(w)
 }
 
-// glued takes what stands before a line without a blank: grep's file and number, a machine.
+// glued takes what is before a line without a blank between: grep's file and number, a machine.
 func (p *parser) glued(w string) int {
 	if name, rest, ok := strings.Cut(w, ":"); ok && rest != "" {
 		switch {
@@ -239,12 +242,13 @@ func (p *parser) labels(s string) int {
 	return len(s) - len(rest) + 1
 }
 
-// hypervisors are the heads of ESXi's and Xen's lines.
-var hypervisors = sync.OnceValue(func() [3]*regexp.Regexp {
+// hypervisors are the heads of ESXi's and Xen's lines, and of MPI's.
+var hypervisors = sync.OnceValue(func() [4]*regexp.Regexp {
 	return [...]*regexp.Regexp{
 		regexp.MustCompile(`^cpu\d{1,4}:\d{1,12}(?: opid=[^\s)]{1,64})?\)`),
 		regexp.MustCompile(`^(?:In|Wa|Er|No|Db|Al|Em|Cr)\(\d{1,3}\)(?:\[[+-]?\])? ?`),
 		regexp.MustCompile(`^\((?:XEN|d\d{1,5})\) ?`),
+		regexp.MustCompile(`^\[\d{1,6},\d{1,6}\]<std(?:out|err)>:? ?`), // mpirun --tag-output
 	}
 })
 
