@@ -50,7 +50,7 @@ func split(line string, sep rune) []string {
 // row looks at a row under a header.
 func (r *reader) row(n int, s string, ctx context) bool {
 	row := split(s, r.table.separator)
-	if len(row) != len(r.table.columns) || strings.Count(s, `"`)%2 == 1 { // a part of one over lines, whose writer is not known
+	if len(row) != len(r.table.columns) || strings.Count(s, `"`)%2 == 1 { // a part of one; its writer is not known
 		r.unread(n, s)
 		return true
 	}

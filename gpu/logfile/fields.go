@@ -63,7 +63,8 @@ func (f *fields) get(keys ...string) string {
 // dmesg name them.
 var (
 	writerKeys = []string{"syslog_identifier", "identifier", "appname", "app_name", "app-name", "programname", "program",
-		"process_name", "processname", "process", "process.name", "syslogtag", "syslog_tag", "syslog-tag", "ident", "_comm", "_exe", "comm",
+		"process_name", "processname", "process", "process.name", "syslogtag", "syslog_tag", "syslog-tag", "ident", "_comm",
+		"_exe", "comm",
 		"syslog_appname", "syslog.appname", "application_name"}
 	processKeys  = []string{"_pid", "_systemd_user_unit", "_cmdline", "_systemd_unit", "_container_name"}
 	facilityKeys = []string{"syslog_facility", "facility", "fac", "facility_label", "facility_name", "facility.name",

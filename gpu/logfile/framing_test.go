@@ -21,7 +21,8 @@ func framings(t testing.TB, file string) (all []framing) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = []byte(strings.NewReplacer("$X", fault, `\e`, "\x1b", `\r`, "\r", `\0`, "\x00", `\a`, "\a", `\s`, "\x1e").Replace(string(data)))
+	data = []byte(strings.NewReplacer("$X", fault, `\e`, "\x1b", `\r`, "\r", `\0`, "\x00", `\a`, "\a", `\s`,
+		"\x1e").Replace(string(data)))
 	for line := range strings.Lines(string(data)) {
 		head, ok := strings.CutPrefix(line, "== ")
 		switch {

@@ -52,9 +52,10 @@ func isDmesg(f *fields) bool {
 
 // skippable reports whether a line of JSON that is whole says nothing of the driver and begins no boot.
 func (r *reader) skippable(b []byte) bool {
-	if !r.log.Kernel || b[len(b)-1] != '}' || (r.in.has.hint && hinted(b)) ||
-		(r.in.has.banner && bytes.Contains(b, []byte(banner))) || (r.in.has.escape && bytes.Contains(b, []byte(`\u00`))) || bytes.Contains(b, []byte(`"MESSAGE":[`)) ||
-		bytes.Contains(b, []byte(`"MESSAGE" : [`)) {
+	has := &r.in.has
+	if !r.log.Kernel || b[len(b)-1] != '}' || (has.hint && hinted(b)) ||
+		(has.banner && bytes.Contains(b, []byte(banner))) || (has.escape && bytes.Contains(b, []byte(`\u00`))) ||
+		bytes.Contains(b, []byte(`"MESSAGE":[`)) || bytes.Contains(b, []byte(`"MESSAGE" : [`)) {
 		return false
 	}
 	i := bytes.Index(b, []byte(`"_BOOT_ID"`))

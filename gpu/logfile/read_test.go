@@ -64,7 +64,8 @@ func TestEncodings(t *testing.T) {
 
 // TestBzip2: the standard library only unpacks it, so the bytes are a file's.
 func TestBzip2(t *testing.T) {
-	const packed = "\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x1c\xc8\x39\x4d\x00\x00\x27\xdf\x80\x40\x10\x40\x65\x7f\xb2\x08" +
+	const packed = "" +
+		"\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x1c\xc8\x39\x4d\x00\x00\x27\xdf\x80\x40\x10\x40\x65\x7f\xb2\x08" +
 		"\xa3\x53\x4a\x37\x6f\xce\x20\x20\x00\x75\x15\x1a\x19\x06\x80\x06\x8d\x03\xd4\xc4\x19\x01\x8f\x24\xd3\xd4" +
 		"\x3d\x20\x00\x00\x00\x00\x24\x5d\x21\x7b\x71\x8c\xef\x1c\x87\xbb\xd8\x4f\x41\xaf\x06\xf4\xb2\x54\x63\x52" +
 		"\x57\x30\x09\xf7\x09\x53\x49\x49\x58\xb7\x0b\x4e\x58\x71\x12\x78\x47\x41\x91\xb1\xb9\x0a\x50\x84\xc6\x0a" +
@@ -168,9 +169,11 @@ func TestLongTexts(t *testing.T) {
 	pad := strings.Repeat("x", 200_000)
 	lines := strings.Repeat("[171160.000000] eth0: link up\\n", 20_000)
 	for name, tc := range map[string]struct{ log, want string }{
-		"behind a long line":     {pad + "\n" + fault + "\n", "1 counted"},
-		"within a long line":     {pad + " " + fault + "\n", "1 unread"},
-		"in a long text":         {`{"stdout":"` + lines + "[171167.620236] " + fault + `\n` + lines + `"}`, "1 counted, at 171167.620236"},
+		"behind a long line": {pad + "\n" + fault + "\n", "1 counted"},
+		"within a long line": {pad + " " + fault + "\n", "1 unread"},
+		"in a long text": {
+			`{"stdout":"` + lines + "[171167.620236] " + fault + `\n` + lines + `"}`, "1 counted, at 171167.620236",
+		},
 		"behind a long text":     {`{"a":"` + pad + `","MESSAGE":"` + fault + `"}`, "1 counted"},
 		"in JSON of great depth": {strings.Repeat(`{"a":`, 100) + `"` + fault + `"`, "1 unread"},
 	} {
@@ -212,7 +215,8 @@ func TestLimits(t *testing.T) {
 // TestShown: listed text is one line without control characters, and bounded.
 func TestShown(t *testing.T) {
 	got := shown("a\x1b[31m\x00\tb\u202e\u009b\n" + strings.Repeat("ä", 1000))
-	if strings.ContainsAny(got, "\x1b\x00\t\n\u202e\u009b") || len(got) > maxShown+3 || !strings.HasPrefix(got, "a[31m b") {
+	if strings.ContainsAny(got, "\x1b\x00\t\n\u202e\u009b") || len(got) > maxShown+3 ||
+		!strings.HasPrefix(got, "a[31m b") {
 		t.Errorf("%q", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // hints are parts of the driver's words, in every case that is seen; a line without any of them cannot be marked.
-var hints = [...]string{"NVRM", "nvrm", "Nvrm", "Xid", "xid", "XID", "nvswitch", "allen off", "ALLEN OFF", "GPU is lost",
-	"gpu is lost", "GPU IS LOST", "nvidia-modeset:", "nv_drm", "nvidia-drm", "nit_adapter", "nitAdapter",
+var hints = [...]string{"NVRM", "nvrm", "Nvrm", "Xid", "xid", "XID", "nvswitch", "allen off", "ALLEN OFF",
+	"GPU is lost", "gpu is lost", "GPU IS LOST", "nvidia-modeset:", "nv_drm", "nvidia-drm", "nit_adapter", "nitAdapter",
 	"RESET_REQUIRED"}
 
 // hinted reports whether it is worth looking for the driver's words.

@@ -22,8 +22,8 @@ var programs = []string{"logger", "sudo", "su", "sshd", "cron", "crond", "system
 	"gpud", "node-problem-detector", "dbus-daemon", "networkmanager"}
 
 // levels are words of programs' loggers.
-var levels = []string{"error", "err", "warn", "warning", "info", "debug", "notice", "crit", "critical", "fatal", "trace",
-	"alert", "emerg", "panic"}
+var levels = []string{"error", "err", "warn", "warning", "info", "debug", "notice", "crit", "critical", "fatal",
+	"trace", "alert", "emerg", "panic"}
 
 // logs are names of containers and units that pass a kernel log on.
 var logs = []string{"dmesg", "journal", "journalctl", "syslog", "kmsg", "kernel", "kern", "klog"}

@@ -66,7 +66,9 @@ func (doc *Scan) page() []page.Block {
 		say("%d more lines with errors are not listed", doc.Unkept)
 	}
 	blocks = append(blocks, seenBlocks(doc.Unread, "with the driver's words, but not understood: look at")...)
-	return append(blocks, seenBlocks(doc.Foreign, "with the driver's words that the kernel did not write, not counted:")...)
+	blocks = append(blocks, seenBlocks(doc.Foreign,
+		"with the driver's words that the kernel did not write, not counted:")...)
+	return blocks
 }
 
 // rows is the table of errors. Columns that no error has are left out.
