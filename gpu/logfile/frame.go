@@ -231,7 +231,10 @@ func (p *parser) time(s string) int {
 	if p.named || p.clocked {
 		p.doubt = true
 	}
-	if len(p.after) > 0 {
+	switch {
+	case len(p.after) == 1 && strings.Contains(p.after[0], "/"): // a stream of a log store
+		p.layer()
+	case len(p.after) > 0:
 		p.retimed = true
 	}
 	p.keepTime(at)

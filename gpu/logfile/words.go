@@ -78,7 +78,7 @@ func (p *parser) wrote(name string) {
 
 // process is a program with its number: "sudo[77]:", "init.scope/systemd[1]:".
 var process = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([^\s:\[\]"'{}]{1,128})\[[0-9.\-/]{1,16}\]:?$`)
+	return regexp.MustCompile(`^([^\s:\[\]"'{}]{1,128})\[(?:\d{1,10}|-)\]:?$`)
 })
 
 // monotonic is what follows the time in journalctl -o short-monotonic: a machine and a writer.
@@ -109,6 +109,7 @@ func (p *parser) word(s string) int {
 		p.named = true
 	case part != nil:
 		p.writer, p.log = program, p.log || p.timed
+	case colon && name == "login" && len(p.words) == 1 && !p.timed: // a console that waits
 	case colon && (p.level(name) || (p.name != "" && slices.Contains(streams, name))):
 	case !isName(name):
 		return 0
