@@ -63,8 +63,8 @@ func (l *Line) Essence() Line {
 // Marks are how lines of NVIDIA's drivers begin that may report something.
 var Marks = [...]string{"NVRM:", "nvidia-nvswitch", "nvidia-modeset:", "[drm:nv_drm", "[nvidia-drm]"}
 
-// ParseLine parses one line as the driver printed it, without a prefix, which package logfile takes off. The second result is
-// false for a line that reports nothing.
+// ParseLine parses one line as the driver printed it, without a prefix: package logfile removes those. The second
+// result is false for a line that reports nothing.
 func ParseLine(text string) (Line, bool) {
 	text = text[:min(len(text), maxRecord)]
 	text = strings.TrimLeft(text, " \t")

@@ -172,7 +172,8 @@ func (r *reader) join(b []byte) []byte {
 }
 
 // begins of lines that kernels print, for a log without times.
-var kernelLines = [...]string{"Linux version ", "Command line:", "BIOS-", "ACPI: ", "ACPI BIOS", "pci 0000:", "pci_bus ",
+var kernelLines = [...]string{"Linux version ", "Command line:", "BIOS-", "ACPI: ", "ACPI BIOS", "pci 0000:",
+	"pci_bus ",
 	"pcieport ", "usb ", "usbcore:", "EXT4-fs ", "XFS (", "audit: ", "nvidia", "NVRM:", "mlx5_core ", "IPv6: ", "IPv4: ",
 	"x86/", "SMP: ", "smpboot:", "rcu: ", "NET: Registered", "Memory: ", "Call Trace:", "RIP: ", "CPU: "}
 
