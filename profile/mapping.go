@@ -159,6 +159,7 @@ var fieldRows = [...]fieldRow{
 	{"gpu.expected", "gpus_expected"},
 	{"gpu.findings", "findings"}, // a JSON list of {subject, health, rule, why}, the worst first
 	{"gpu.notes", "notes"},       // a JSON list of texts
+	{"gpu.past", "past"},         // as gpu.findings: errors that are over
 	{"gpu.sampled_at", "sampled_at"},
 	{"gpu.judged_at", "judged_at"},
 	{"gpu.now", "now"},

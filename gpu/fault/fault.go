@@ -1,5 +1,5 @@
-// Package fault counts each fault of a GPU once. The driver prints several lines about one fault, and NVML reports it as
-// well; this package finds what belongs together. It judges nothing, and changes no event: events stay what each source
+// Package fault counts each fault of a GPU once. The driver prints several lines about one fault, and NVML reports it
+// as well; this package finds what belongs together. It judges nothing, and changes no event: events stay what each source
 // has reported, so that a source that comes late, or never, changes nothing but who saw the fault.
 package fault
 
@@ -22,8 +22,8 @@ const fallenOff = 79
 
 // Fault is one fault, or several equal ones that were counted together.
 type Fault struct {
-	// Event has what all sources report about it: process and text from the kernel log, the GPU's index and UUID from NVML.
-	// It was not reported by a node as it is.
+	// Event has what all sources report about it: process and text from the kernel log, the GPU's index and UUID from
+	// NVML. It was not reported by a node as it is.
 	report.Event
 	Sources []report.Source // who saw it
 	Numbers []int           // of the events about it, from 0, ascending
@@ -38,8 +38,8 @@ func (f *Fault) Since() time.Time {
 	return f.At
 }
 
-// Merge returns the faults that events are about, by their first event. Events about a sample, the probe or coverage are
-// of no fault; a change of the recovery action is one of its own. complete adds to the identity of a GPU what is known
+// Merge returns the faults that events are about, by their first event. Events about a sample, the probe or coverage
+// are of no fault; a change of the recovery action is one of its own. complete adds to the identity of a GPU what is known
 // of it from elsewhere, such as the UUID of its PCI address. The result does not depend on the order in which the
 // sources came, as far as their times are known.
 func Merge(events []report.Event, complete func(report.Identity) report.Identity) []Fault {
@@ -210,8 +210,8 @@ func pairAll(log, nvml []*Fault, room map[*Fault]int64, same func(a, b *report.I
 	}
 }
 
-// endsBefore reports whether a fault of the log was too long before a report of NVML. The reports come by time, so it is
-// then of no later one either.
+// endsBefore reports whether a fault of the log was too long before a report of NVML. The reports come by time, so it
+// is then of no later one either.
 func endsBefore(k, n *Fault) bool { return k.At.Add(Apart).Before(n.Since()) }
 
 // sameInstance reports whether both are of the same MIG instance, or of the whole GPU.

@@ -114,8 +114,8 @@ func total(all []fault.Fault) (n int64) {
 	return n
 }
 
-// TestOneFaultCountsOnce: what the kernel log and NVML report about one fault is one, whichever comes first, or late, or
-// never; and no two are taken for one.
+// TestOneFaultCountsOnce: what the kernel log and NVML report about one fault is one, whichever comes first, or late,
+// or never; and no two are taken for one.
 func TestOneFaultCountsOnce(t *testing.T) {
 	on := func(e report.Event, of report.Identity) report.Event { e.GPU = &of; return e }
 	thrice := []string{"10 0000:00:06): 31, pid=1, name=a, x", "11 0000:00:06): 31, pid=2, name=a, x",
@@ -193,8 +193,8 @@ func TestLinesOfAnOlderAgent(t *testing.T) {
 	if fmt.Sprint(got[0].At) != fmt.Sprint(events[0].At) || got[0].Since() != got[0].At {
 		t.Errorf("%s, %s", got[0].At, got[0].Since())
 	}
-	lost := report.Event{Type: report.LostEvent, Source: report.FromKernelLog, At: began().Add(5 * time.Second), BootID: "b",
-		GPU: &report.Identity{PCI: pci}, XID: &report.XID{Times: 1, Text: "GPU has fallen off the bus."}}
+	lost := report.Event{Type: report.LostEvent, Source: report.FromKernelLog, At: began().Add(5 * time.Second),
+		BootID: "b", GPU: &report.Identity{PCI: pci}, XID: &report.XID{Times: 1, Text: "GPU has fallen off the bus."}}
 	if got := fault.Merge([]report.Event{lost, nvml(79, 5)}, sampled); len(got) != 1 || got[0].Type != report.XIDEvent {
 		t.Errorf("without a code: %v", shown(got))
 	}

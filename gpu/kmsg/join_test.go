@@ -101,29 +101,31 @@ func TestLinesOfOneFault(t *testing.T) {
 			if tc.name == "too late to be of one fault" && !timed {
 				continue
 			}
-			if got := shown(tally.Events); !slices.Equal(sorted(got), sorted(tc.want)) {
-				t.Errorf("%s, with times: %t\n%s\nwant\n%s", tc.name, timed, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-			}
+			check(t, fmt.Sprintf("%s, with times: %t", tc.name, timed), tally.Events, tc.want)
 		}
 		k := &kernel{t: t, keeps: 100}
 		for i, text := range tc.lines {
 			k.raw(fmt.Sprintf("4,%d,%d,-;%s\n", i, tc.times[i].Microseconds(), text))
 		}
-		if got := shown(drained(t, NewReader(k.open(), "b", Coverage{}, nil))); !slices.Equal(sorted(got), sorted(tc.want)) {
-			t.Errorf("%s, of the kernel\n%s\nwant\n%s", tc.name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-		}
+		check(t, tc.name+", of the kernel", drained(t, NewReader(k.open(), "b", Coverage{}, nil)), tc.want)
 	}
 }
 
-func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
+func check(t *testing.T, name string, events []Event, want []string) {
+	t.Helper()
+	got := slices.Sorted(slices.Values(shown(events)))
+	if !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		t.Errorf("%s\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
 
 // TestTimesOfFaults: an event lasts from the first line of its first fault to the last line of its last.
 func TestTimesOfFaults(t *testing.T) {
 	var tally Tally
 	for i := range 4 {
 		at := time.Duration(i+1)*time.Minute + time.Millisecond
-		for j, text := range []string{"Graphics SM Warp Exception on (GPC 0, TPC 0, SM 0): X", "Graphics Exception: ESR 0x1=0x2",
-			"Graphics Exception: channel 0x0000000a, Class 0000cbc0"} {
+		for j, text := range []string{"Graphics SM Warp Exception on (GPC 0, TPC 0, SM 0): X",
+			"Graphics Exception: ESR 0x1=0x2", "Graphics Exception: channel 0x0000000a, Class 0000cbc0"} {
 			l, _ := ParseLine("NVRM: Xid (PCI:0000:01:00): 13, " + text)
 			now := at + time.Duration(j)*time.Millisecond
 			tally.Add(Event{Line: l, Seq: uint64(3*i + j), First: now, Last: now, Count: 1})
@@ -150,7 +152,8 @@ func TestFloodOfFaults(t *testing.T) {
 		var tally Tally
 		for i := range faults {
 			gpu := i % 16
-			for part, text := range []string{"Graphics SM Warp Exception on " + line(i) + ": X", "Graphics Exception: ESR 0x1=0x2",
+			for part, text := range []string{"Graphics SM Warp Exception on " + line(i) + ": X",
+				"Graphics Exception: ESR 0x1=0x2",
 				fmt.Sprintf("pid=%d, name=x, Graphics Exception: channel 0x0000000a, Class 0000cbc0", i%5000)} {
 				l, _ := ParseLine(fmt.Sprintf("NVRM: Xid (PCI:0000:%02x:00): 13, %s", gpu, text))
 				at := time.Duration(i)*time.Second + time.Duration(part+1)*time.Millisecond

@@ -56,8 +56,8 @@ func Fields() []Field {
 			string(report.FromAgent)},
 			"who saw it; kernel_log if nvml did as well"},
 		{AboutEvent, "text", Text, nil, "the driver's text"},
-		{AboutEvent, "place", Text, nil, "the part of the hardware that the text names, if it is one: \"GPC 1, TPC 4, SM 0\", " +
-			"\"link 8\", \"partition 5, subpartition 0\", \"row 0xc5aa\""},
+		{AboutEvent, "place", Text, nil, "the part of the hardware that the text names, if it is one: " +
+			"\"GPC 1, TPC 4, SM 0\", \"link 8\", \"partition 5, subpartition 0\", \"row 0xc5aa\""},
 		{AboutEvent, "places", Int, nil, "how many such parts the text names"},
 		{AboutEvent, "times_at_place", Int, nil, "how often the code was reported of this GPU at event.place"},
 		{AboutEvent, "processes_at_place", Int, nil, "by how many processes"},

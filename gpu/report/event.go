@@ -117,8 +117,8 @@ type XID struct {
 	Injected bool   `json:"injected,omitempty"` // the driver marks it as injected for a test
 	// Times is how often the error was reported since the previous event about it, at least 1.
 	Times int64 `json:"times"`
-	// Since is when the first of several was reported; At is when the last one was. Folded: they differ in process or text,
-	// and this is the last one.
+	// Since is when the first of several was reported; At is when the last one was. Folded: they differ in process or
+	// text, and this is the last one.
 	Since  *time.Time `json:"since,omitempty"`
 	Folded bool       `json:"folded,omitempty"`
 	// Record is the number of the kernel log's record in its boot, absent for NVML. Two events with the same boot and

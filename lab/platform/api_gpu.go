@@ -34,7 +34,8 @@ type gpuAdmission struct {
 
 	DecidedBy *policy.Finding    `json:"decided_by,omitempty"`
 	GPUs      []policy.GPUHealth `json:"gpus"`
-	Findings  []policy.Finding   `json:"findings"` // the worst first
+	Findings  []policy.Finding   `json:"findings"`       // the worst first
+	Past      []policy.Finding   `json:"past,omitempty"` // errors that are over, and why
 	Notes     []string           `json:"notes,omitempty"`
 	Expected  *int               `json:"gpus_expected,omitempty"` // absent: not configured
 	// what was not reported, lost or unreadable during this boot
@@ -79,7 +80,7 @@ func (p *Platform) admission(n store.GPUNode, dropped []report.Dropped) gpuAdmis
 	a := gpuAdmission{APIVersion: gpuAPIVersion, Kind: kindAdmission, Node: n.NodeID, Status: n.Status.Now(),
 		Before: n.Status.Before, Health: j.Health, XIDTables: j.Catalogue, DecidedBy: j.Decided, GPUs: j.GPUs,
 		Policy:   gpuPolicyView{Name: p.cfg.GPU.Policy, SHA256: j.Digest, Mode: p.cfg.GPU.Mode, Refused: p.gpus.mistakes()},
-		Findings: j.Findings, Notes: j.Notes, Dropped: dropped, SampledAt: when(n.Judged.SampledAt),
+		Findings: j.Findings, Past: j.Past, Notes: j.Notes, Dropped: dropped, SampledAt: when(n.Judged.SampledAt),
 		JudgedAt: when(n.Judged.At), Now: diag.At(now)}
 	if count, known := p.gpus.expected[n.NodeID]; known {
 		a.Expected = &count

@@ -39,6 +39,7 @@ type GPUAdmission struct {
 	GPUs     []GPUHealthOf `json:"gpus"`
 	Expected *int          `json:"gpus_expected,omitempty"` // absent: no number was given
 	Findings []GPUFinding  `json:"findings"`                // the worst first
+	Past     []GPUFinding  `json:"past,omitempty"`          // errors that are over, and why
 	Notes    []string      `json:"notes,omitempty"`
 	Sampled  diag.Time     `json:"sampled_at,omitzero"` // the newest sample of a GPU
 	Judged   diag.Time     `json:"judged_at,omitzero"`
@@ -65,6 +66,13 @@ type GPUSubject struct {
 	Index *int   `json:"index,omitempty"`
 	UUID  string `json:"uuid,omitempty"`
 	PCI   string `json:"pci,omitempty"`
+
+	// Of an error: when it was reported, and the first time if that was several times; by whom; the part of the hardware
+	// that it names.
+	At      diag.Time `json:"at,omitzero"`
+	Since   diag.Time `json:"since,omitzero"`
+	Sources []string  `json:"sources,omitempty"` // kernel_log, nvml
+	Place   string    `json:"place,omitempty"`
 }
 
 // GPUFinding is one finding of the policy.
@@ -89,6 +97,7 @@ func AdmissionOf(node string, f *diag.Fact) *GPUAdmission {
 	a := HeadOf(node, f)
 	if a != nil {
 		readList(f.HTTP.Fields["gpu.findings"], &a.Findings)
+		readList(f.HTTP.Fields["gpu.past"], &a.Past)
 		readList(f.HTTP.Fields["gpu.notes"], &a.Notes)
 	}
 	return a
@@ -142,12 +151,13 @@ func JudgedHere(node string, judged, facts *diag.Fact) *GPUAdmission {
 		Decided  *GPUFinding   `json:"decided_by"`
 		GPUs     []GPUHealthOf `json:"gpus"`
 		Findings []GPUFinding  `json:"findings"`
+		Past     []GPUFinding  `json:"past"`
 		Notes    []string      `json:"notes"`
 	}
 	if bounded.Unmarshal(j.Document, &doc, bounded.Answer()) != nil {
 		return nil
 	}
-	a.Decided, a.Notes = doc.Decided, doc.Notes
+	a.Decided, a.Past, a.Notes = doc.Decided, doc.Past, doc.Notes
 	a.Listed = len(doc.GPUs)
 	a.GPUs, a.Findings = append(a.GPUs, doc.GPUs...), append(a.Findings, doc.Findings...)
 	if facts != nil && facts.GPU != nil && !facts.GPU.EarlierBoot {

@@ -91,8 +91,22 @@ func reportsGPUs(ctx context.Context, q querier, nodeID string) (bool, error) {
 	return err == nil, err
 }
 
-// sameBoot notes the newest event. An event of another host or boot deletes what was stored before, except for a
-// loss right before it, which may belong to this boot.
+// keepPast is how many errors of earlier boots are kept. They are shown, and not judged.
+const keepPast = 8
+
+// endBoot deletes what was stored before a reboot, except for the newest errors, and for a loss right before the event,
+// which may belong to this boot.
+func endBoot(ctx context.Context, q querier, nodeID string, seq uint64) error {
+	return errors.Join(
+		exec(ctx, q, `UPDATE gpu_events SET slot = 'earlier ' || slot WHERE node_id = ? AND slot NOT LIKE 'earlier %'
+			AND json_extract(detail, '$.xid.times') > 0 AND json_extract(detail, '$.boot_id') <> ''`, nodeID),
+		exec(ctx, q, `DELETE FROM gpu_events WHERE node_id = ?1 AND NOT (seq = ?2 AND slot = ?3) AND NOT (slot LIKE
+			'earlier %' AND seq IN (SELECT seq FROM gpu_events WHERE node_id = ?1 AND slot LIKE 'earlier %'
+			ORDER BY seq DESC LIMIT ?4))`, nodeID, int64(seq)-1, slotLost, keepPast))
+}
+
+// sameBoot notes the newest event. An event of another host deletes what was stored before, one of another boot most of
+// it.
 func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, seq uint64) error {
 	was, err := one(ctx, q, func(i *Instance) []any { return []any{&i.ID, &i.BootID} },
 		"SELECT instance_id, boot_id FROM gpu_nodes WHERE node_id = ?", nodeID)
@@ -105,8 +119,7 @@ func sameBoot(ctx context.Context, q querier, nodeID, instanceID, boot string, s
 			return err
 		}
 	case boot != "" && was.BootID != "" && boot != was.BootID:
-		if err := exec(ctx, q, "DELETE FROM gpu_events WHERE node_id = ? AND NOT (seq = ? AND slot = ?)", nodeID,
-			int64(seq)-1, slotLost); err != nil {
+		if err := endBoot(ctx, q, nodeID, seq); err != nil {
 			return err
 		}
 	}

@@ -104,11 +104,35 @@ func TestWhatOfGPUsIsKept(t *testing.T) {
 		t.Errorf("dropped: %+v, %v", d, err)
 	}
 	tell(t, s, "a", 15, gpuEvent(t, 15, "b2", xidEvent(31, "p")))
-	same(t, "another boot, and what was lost right before it", keptGPUs(t, s), "dropped lostmap[xid:5]", "xid 31 x1")
+	same(t, "another boot, and what was lost right before it", keptGPUs(t, s), "xid 79 x1", "dropped lostmap[xid:5]",
+		"xid 31 x1")
 	tell(t, s, "b", 0, gpuEvent(t, 1, "b2", xidEvent(13, "p")))
 	same(t, "another host", keptGPUs(t, s), "xid 13 x1")
 	if n, err := s.GPUNode(t.Context(), "n1"); err != nil || n.Seq != 1 || n.Boot != "b2" {
 		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// TestErrorsOfEarlierBoots: the newest errors of earlier boots are kept, and are never counted with those of this boot.
+func TestErrorsOfEarlierBoots(t *testing.T) {
+	s, _ := open(t)
+	seq := uint64(0)
+	for _, boot := range []string{"b1", "b2", "b3"} {
+		for range 20 {
+			seq++
+			tell(t, s, "a", 0, gpuEvent(t, seq, boot, xidEvent(31, "p")))
+		}
+	}
+	events, err := s.GPUEvents(t.Context(), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int64{}
+	for _, e := range events {
+		times[e.BootID] += e.XID.Times
+	}
+	if len(events) != 8+16 || times["b1"] != 0 || times["b2"] < 8 || times["b3"] != 20 {
+		t.Errorf("%d events, times %v", len(events), times)
 	}
 }
 

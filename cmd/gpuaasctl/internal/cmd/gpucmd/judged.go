@@ -93,8 +93,14 @@ func codeOfHealth(h policy.Health) int {
 
 // found converts a policy's finding for status; health is its row's.
 func found(f *policy.Finding, health policy.Health) reading.GPUFinding {
-	return reading.GPUFinding{Subject: reading.GPUSubject{What: f.Subject.What}, Health: string(health), Rule: f.Rule,
-		Why: f.Why}
+	s := reading.GPUSubject{What: f.Subject.What, Place: f.Subject.Place}
+	if f.Subject.At != nil {
+		s.At = diag.At(*f.Subject.At)
+	}
+	if f.Subject.Since != nil {
+		s.Since = diag.At(*f.Subject.Since)
+	}
+	return reading.GPUFinding{Subject: s, Health: string(health), Rule: f.Rule, Why: f.Why}
 }
 
 // decided describes what decided a judgement.
@@ -126,7 +132,7 @@ func judged(doc *PolicyJudgement) []page.Block {
 		findings = append(findings, found(&j.Findings[i], j.Findings[i].Health))
 	}
 	for i := range j.Past {
-		findings = append(findings, found(&j.Past[i], "not judged"))
+		findings = append(findings, found(&j.Past[i], notJudged))
 	}
 	tables(&d, gpus, findings)
 	if by := j.Decided; by != nil && len(by.Rules) > 0 {

@@ -68,6 +68,7 @@ type Found struct {
 	Status          string    `json:"status,omitempty"`    // registers or status words of a link
 	Injected        bool      `json:"injected,omitempty"`  // for a test, as the driver marks it
 	Text            string    `json:"text"`
+	Place           string    `json:"place,omitempty"` // the part of the hardware that the text names, if it is one
 	Count           uint64    `json:"count"`
 	// Host is the machine that the log names, for a log of several. Earlier: the boot of which the error was has ended,
 	// by the log itself. First and Last are times on Clock, as far as the log has any.
@@ -177,6 +178,9 @@ func foundOf(e kmsg.Event) Found {
 		ComputeInstance: at.ComputeInstance, PID: x.PID, Process: x.Process, CausedBy: x.CausedBy, Recovery: x.Recovery,
 		Severity: x.Severity, Reset: x.Reset, Port: x.Port, Link: x.Link, Unit: x.Unit, Status: x.Status,
 		Injected: x.Injected, Text: x.Text, Count: e.Count, Folded: e.Folded,
+	}
+	if places := kmsg.Places(e.Code, e.Text); len(places) == 1 {
+		f.Place = places[0]
 	}
 	f.Class, f.Condemns = reported.Consequence()
 	return f

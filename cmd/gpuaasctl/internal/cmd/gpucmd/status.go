@@ -101,11 +101,19 @@ func statusPage(g *reading.GPUAdmission) []page.Block {
 		d.Field("explain", "gpuaasctl gpu xid explain "+n, page.Plain)
 	}
 	// the table of GPUs has the healthy ones, and what decided each
-	tables(&d, g.GPUs, slices.DeleteFunc(slices.Clone(g.Findings), func(f reading.GPUFinding) bool {
+	shown := slices.DeleteFunc(slices.Clone(g.Findings), func(f reading.GPUFinding) bool {
 		return f.Health == reading.GPUHealthy || saidOfItsGPU(g, &f)
-	}))
+	})
+	for _, f := range g.Past {
+		f.Health = notJudged
+		shown = append(shown, f)
+	}
+	tables(&d, g.GPUs, shown)
 	return d.Blocks
 }
+
+// notJudged stands for the health of an error that is over.
+const notJudged = "not judged"
 
 func notes(d *page.Doc, all []string) {
 	label := "note"
@@ -131,13 +139,39 @@ func tables(d *page.Doc, gpus []reading.GPUHealthOf, findings []reading.GPUFindi
 	if len(gpus) > 0 {
 		d.Add(page.Blank{}, cmdutil.Table(rows))
 	}
-	rows = [][]string{{"health", "about", "rule", "why"}}
+	rows = [][]string{{"health", "about", "when", "rule", "why"}}
+	timed := slices.ContainsFunc(findings, func(f reading.GPUFinding) bool { return !f.Subject.At.IsZero() })
 	for _, f := range findings {
-		rows = append(rows, []string{f.Health, f.Subject.What, f.Rule, f.Why})
+		rows = append(rows, []string{f.Health, about(&f.Subject), times(&f.Subject), f.Rule, f.Why})
+	}
+	for i := range rows {
+		if !timed {
+			rows[i] = slices.Delete(rows[i], 2, 3)
+		}
 	}
 	if len(findings) > 0 {
 		d.Add(page.Blank{}, cmdutil.Table(rows))
 	}
+}
+
+// about describes what a finding is about, with the part of the hardware.
+func about(s *reading.GPUSubject) string {
+	if s.Place == "" {
+		return s.What
+	}
+	return s.What + ", at " + s.Place
+}
+
+// times describes when an error was reported, the first time and the last.
+func times(s *reading.GPUSubject) string {
+	last := s.At.UTC().Format(time.RFC3339)
+	switch {
+	case s.At.IsZero():
+		return ""
+	case s.Since.IsZero():
+		return last
+	}
+	return s.Since.UTC().Format(time.RFC3339) + " to " + last
 }
 
 // statusWords describes whether the node gets new work.
