@@ -1,6 +1,6 @@
 // Package fault counts each fault of a GPU once. The driver prints several lines about one fault, and NVML reports it
-// as well; this package finds what belongs together. It judges nothing, and changes no event: events stay what each source
-// has reported, so that a source that comes late, or never, changes nothing but who saw the fault.
+// as well; this package finds what belongs together. It judges nothing, and changes no event: events stay what each
+// source has reported, so that a source that comes late, or never, changes nothing but who saw the fault.
 package fault
 
 import (
@@ -39,8 +39,8 @@ func (f *Fault) Since() time.Time {
 }
 
 // Merge returns the faults that events are about, by their first event. Events about a sample, the probe or coverage
-// are of no fault; a change of the recovery action is one of its own. complete adds to the identity of a GPU what is known
-// of it from elsewhere, such as the UUID of its PCI address. The result does not depend on the order in which the
+// are of no fault; a change of the recovery action is one of its own. complete adds to the identity of a GPU what is
+// known of it from elsewhere, such as the UUID of its PCI address. The result does not depend on the order in which the
 // sources came, as far as their times are known.
 func Merge(events []report.Event, complete func(report.Identity) report.Identity) []Fault {
 	m := merger{events: events, complete: complete, groups: map[group][]*Fault{}}
@@ -136,7 +136,7 @@ func (m *merger) kernel() {
 		id, whole, more := joiner.Add(lineOf(e), time.Duration(e.At.UnixNano()))
 		if f := open[id]; more && f != nil {
 			f.Numbers = append(f.Numbers, i)
-			f.take(&whole)
+			f.absorb(&whole)
 			continue
 		}
 		open[id] = m.add(i)

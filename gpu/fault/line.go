@@ -38,8 +38,8 @@ func known(n int) *int {
 	return &n
 }
 
-// take gives the fault what all lines about it have.
-func (f *Fault) take(l *kmsg.Line) {
+// absorb gives the fault what all lines about it have.
+func (f *Fault) absorb(l *kmsg.Line) {
 	x := f.XID
 	f.Type = report.EventType(l.Kind)
 	x.Code, x.PID, x.Process, x.Text = known(l.Code), known(l.PID), l.Name, l.Text

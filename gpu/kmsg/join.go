@@ -67,7 +67,7 @@ func (j *Joiner) Add(l Line, at time.Duration) (id int, whole Line, more bool) {
 		if !j.near(f, at) || !f.fits(&l, pieces[0]) {
 			continue
 		}
-		f.take(&l, pieces)
+		f.absorb(&l, pieces)
 		f.at, f.lines = at, j.lines
 		return f.id, f.line, true
 	}
@@ -79,7 +79,7 @@ func (j *Joiner) Add(l Line, at time.Duration) (id int, whole Line, more bool) {
 		j.open = slices.Delete(j.open, 0, 1)
 	}
 	f := fault{id: j.id, line: l, at: at, lines: j.lines}
-	f.take(&l, pieces)
+	f.absorb(&l, pieces)
 	f.line.Text = l.Text
 	j.open = append(j.open, f)
 	return f.id, f.line, false
@@ -180,8 +180,8 @@ func (f *fault) fits(l *Line, p piece) bool {
 	if a.Kind != b.Kind || a.Code != b.Code {
 		return f.fell() && (b.Kind == Lost || b.Code == fallenOff) && a.Kind != b.Kind && b.Kind != SXID && !f.has(p.role)
 	}
-	if f.closed || contradicts(a.PID, b.PID) ||
-		a.Name != "" && b.Name != "" && a.Name != b.Name || contradicts(a.Cause, b.Cause) {
+	if f.closed || contradicts(a.PID, b.PID) || (a.Name != "" && b.Name != "" && a.Name != b.Name) ||
+		contradicts(a.Cause, b.Cause) {
 		return false
 	}
 	switch {
@@ -220,8 +220,8 @@ func (f *fault) has(r role) bool {
 
 func contradicts(a, b int) bool { return a != Absent && b != Absent && a != b }
 
-// take adds a line to the fault.
-func (f *fault) take(l *Line, pieces []piece) {
+// absorb adds a line to the fault.
+func (f *fault) absorb(l *Line, pieces []piece) {
 	for _, p := range pieces {
 		f.pieces = append(f.pieces, p)
 		f.closed = f.closed || (p.role == process && l.Kind != SXID)

@@ -20,8 +20,8 @@ var computes = []string{
 // noGoroutines are the packages whose tests start no goroutine and link nothing of ours that does, so that there is no
 // race to find. A test of tools/house compares the list with the sources.
 var noGoroutines = strings.Fields(`
-	agent/outbox agent/recorder agent/update chaos/step diag/classify diag/evidence diag/record diag/render diag/trust gpu/kmsg
-	gpu/logfile gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid internal/clean internal/owned internal/page
+	agent/outbox agent/recorder agent/update chaos/step diag/classify diag/evidence diag/record diag/render diag/trust gpu/fault
+	gpu/kmsg gpu/logfile gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid internal/clean internal/owned internal/page
 	internal/sleep internal/strictyaml preflight/probe/scrub internal/xunit ops/history tools/catalogen tools/fuzzall tools/house tools/notices
 	tools/statements tools/testkit/goldentest tools/testkit/html5 tools/testkit/porttest tools/testneeds`)
 
