@@ -199,7 +199,7 @@ func TestGPUCases(t *testing.T) {
 			"memory"},
 		{"row not replaced", []report.Event{gpuSignal(report.RemapFailure, report.Flag(true))}, "UNHEALTHY", "UNHEALTHY",
 			"row"},
-		{"row pending", []report.Event{gpuSignal(report.RemapPending, report.Flag(true))}, "HEALTHY", "ACTIVE", ""},
+		{"row pending", []report.Event{gpuSignal(report.RemapPending, report.Flag(true))}, "DEGRADED", "ACTIVE", "due for a reset"},
 		{"a call says lost", []report.Event{gpuSignal(report.Power, report.Refused(15))}, "UNHEALTHY", "UNHEALTHY",
 			"cannot reach"},
 		{"a reading failed", []report.Event{gpuSignal(report.Temperature, report.Refused(999))}, "UNKNOWN", "ACTIVE",

@@ -55,7 +55,7 @@ func generateGPUPolicy() ([]byte, error) {
 	if file == nil || rule == nil {
 		return nil, fmt.Errorf("a policy's file has no rules")
 	}
-	rule.Required = slices.DeleteFunc(rule.Required, func(f string) bool { return f == "description" })
+	rule.Required = slices.DeleteFunc(rule.Required, func(f string) bool { return f == "description" || f == "otherwise" })
 	least, most, long := uint64(1), uint64(policy.MaxRules), uint64(policy.MaxCondition)
 	version, _ := file.Properties.Get("version")
 	version.Const = 1

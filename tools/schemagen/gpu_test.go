@@ -18,6 +18,8 @@ func TestPoliciesBySchemaAndByTheirReader(t *testing.T) {
 	texts := map[string]bool{
 		"version: 1\nrules: [" + rule + "}]":                                       true,
 		"version: 1\nrules: [" + rule + ", description: why}]":                     true,
+		"version: 1\nrules: [" + rule + ", otherwise: true}]":                      true,
+		"version: 1\nrules: [" + rule + ", otherwise: maybe}]":                     false,
 		"version: 2\nrules: [" + rule + "}]":                                       false,
 		"version: 1\nrules: []":                                                    false,
 		"rules: [" + rule + "}]":                                                   false,
