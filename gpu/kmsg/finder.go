@@ -17,7 +17,7 @@ type past struct {
 	kind   Kind // "" if it reported nothing
 	code   int
 	device string
-	told   bool // its severity
+	rated  bool // it has a severity
 }
 
 // Limits of what a Finder remembers.
@@ -128,7 +128,7 @@ func (f *Finder) complete(l *Line) {
 		})
 	case l.continues():
 		l.Part = f.had(func(p *past) bool {
-			return p.kind == SXID && p.told && p.code == l.Code && p.device == l.Device
+			return p.kind == SXID && p.rated && p.code == l.Code && p.device == l.Device
 		})
 	}
 	if l.Device != "" && l.Kind != SXID {

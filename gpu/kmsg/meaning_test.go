@@ -104,7 +104,7 @@ func TestCutLines(t *testing.T) {
 				if l.Kind == SXID && l.Severity == Nonfatal && whole.Severity != Nonfatal {
 					t.Errorf("%s: %s, whole %q", line[:i], l.Severity, whole.Severity)
 				}
-				if l.Recovery == 0 && whole.Recovery != 0 || l.Injected && !whole.Injected {
+				if (l.Recovery == 0 && whole.Recovery != 0) || (l.Injected && !whole.Injected) {
 					t.Errorf("%s: %+v", line[:i], l)
 				}
 			}

@@ -56,8 +56,8 @@ func parseUncoded(s string) (Line, bool) {
 	return Line{}, false
 }
 
-// essential returns the words of a line without the places in the driver's source that differ from line to line:
-// "nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from x @ y.c:1".
+// essential returns the words of a line without the places in the driver's source that differ from line to line, as in
+// "nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x62) returned from x @ y.c:1".
 func essential(s string) string {
 	for _, mark := range [...]string{"Assertion failed: ", "Check failed: "} {
 		if _, after, ok := strings.Cut(s, mark); ok {

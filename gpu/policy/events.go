@@ -161,7 +161,7 @@ func eventWords(e *report.Event) string {
 		}
 	}
 	if e.XID != nil {
-		words += toldWords(told(e.Type, e.XID))
+		words += verdictWords(completed(e.Type, e.XID))
 	}
 	if action, asks := asked(e); asks {
 		words += " " + string(action)
@@ -172,8 +172,8 @@ func eventWords(e *report.Event) string {
 	return words
 }
 
-// toldWords describes the driver's own verdict in an error.
-func toldWords(x *report.XID) (words string) {
+// verdictWords describes the driver's own verdict in an error.
+func verdictWords(x *report.XID) (words string) {
 	if x.Severity != "" {
 		words += ", " + x.Severity
 	}

@@ -109,22 +109,23 @@ func TestWordsOfEvents(t *testing.T) {
 	}{
 		"xid 31": {report.Event{Type: report.XIDEvent, Source: report.FromNVML, XID: &report.XID{Code: n(31), Times: 1,
 			PID:     n(7),
-			Process: "x", Text: "t"}}, "class=app code=31 condemns=none injected=false pid=7 process=x root=31 source=nvml text=t times=1 " +
-			"type=xid"},
+			Process: "x", Text: "t"}}, "class=app code=31 condemns=none injected=false pid=7 process=x root=31 source=nvml " +
+			"text=t times=1 type=xid"},
 		"xid 45, caused by 79 (2 times)": {report.Event{Type: report.XIDEvent, XID: &report.XID{Code: n(45),
 			CausedBy: n(79), Times: 2}},
 			"caused_by=79 class=reboot code=45 condemns=node injected=false root=79 source= times=2 type=xid"},
 		"xid 154 node_reboot": {report.Event{Type: report.XIDEvent, XID: &report.XID{Code: n(154), Recovery: &action,
 			Times: 1}},
-			"class=carrier code=154 condemns=node injected=false recovery_action=node_reboot root=154 source= times=1 type=xid"},
-		"sxid 20034, Non-fatal": {report.Event{Type: report.SXIDEvent, XID: &report.XID{Code: n(20034), Times: 1, Severity: "Non-fatal",
-			Port: n(3)}}, "class=nonfatal code=20034 condemns=none injected=false link=3 port=3 root=20034 severity=Non-fatal source= times=1 " +
-			"type=sxid"},
+			"class=carrier code=154 condemns=node injected=false recovery_action=node_reboot root=154 source= times=1 " +
+				"type=xid"},
+		"sxid 20034, Non-fatal": {report.Event{Type: report.SXIDEvent, XID: &report.XID{Code: n(20034), Times: 1,
+			Severity: "Non-fatal", Port: n(3)}}, "class=nonfatal code=20034 condemns=none injected=false link=3 port=3 " +
+			"root=20034 severity=Non-fatal source= times=1 type=sxid"},
 		"lost": {report.Event{Type: report.LostEvent, XID: &report.XID{Times: 1}},
 			"class=reboot condemns=node injected=false source= times=1 type=lost"},
 		"xid 149, Fatal, link 8, injected": {report.Event{Type: report.XIDEvent, XID: &report.XID{Code: n(149), Times: 1,
-			Text: "NETIR_LINK_EVT Fatal XC0 i1 Link 08 (0x1 0x2)"}}, "class=injected code=149 condemns=none injected=true link=8 " +
-			"root=149 severity=Fatal source= status=0x1 0x2 text=NETIR_LINK_EVT Fatal XC0 i1 Link 08 (0x1 0x2) times=1 " +
+			Text: "NETIR_LINK_EVT Fatal XC0 i1 Link 08 (0x1 0x2)"}}, "class=injected code=149 condemns=none injected=true " +
+			"link=8 root=149 severity=Fatal source= status=0x1 0x2 text=NETIR_LINK_EVT Fatal XC0 i1 Link 08 (0x1 0x2) times=1 " +
 			"type=xid unit=NETIR_LINK_EVT"},
 		"xid 94, D-RST: Yes": {report.Event{Type: report.XIDEvent, XID: &report.XID{Code: n(94), Times: 1,
 			Reset: "drain_and_reset"}},
@@ -192,10 +193,11 @@ func TestFields(t *testing.T) {
 	}
 	actions := "unknown none gpu_reset node_reboot drain_p2p drain_and_reset recover_imex_domain"
 	for name, want := range map[string]string{
-		"event.type": "xid sxid lost init_failed reset_required version_mismatch recovery_action", "event.recovery_action": actions,
-		"gpu.recovery_action": actions,
-		"event.condemns":      "none gpu node undecided", "event.source": "kernel_log nvml agent", "event.severity": "Fatal Non-fatal Always fatal",
-		"event.reset": "none gpu_reset drain_and_reset unknown", "event.unit": "",
+		"event.type":            "xid sxid lost init_failed reset_required version_mismatch recovery_action",
+		"event.recovery_action": actions, "gpu.recovery_action": actions,
+		"event.condemns": "none gpu node undecided", "event.source": "kernel_log nvml agent",
+		"event.severity": "Fatal Non-fatal Always fatal",
+		"event.reset":    "none gpu_reset drain_and_reset unknown", "event.unit": "",
 	} {
 		if got := strings.Join(fields[name].Words, " "); got != want {
 			t.Errorf("%s is one of %s, want %s", name, got, want)

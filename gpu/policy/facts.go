@@ -15,7 +15,7 @@ func eventValues(e *report.Event, id report.Identity) Values {
 	v.number("compute_instance", id.ComputeInstance)
 	class, condemns := xid.Unknown, xid.Undecided
 	if e.XID != nil {
-		errorValues(v, told(e.Type, e.XID))
+		errorValues(v, completed(e.Type, e.XID))
 		class, condemns = Reported(e).Consequence()
 	}
 	if e.Action != nil {

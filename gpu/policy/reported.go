@@ -10,7 +10,7 @@ import (
 
 // Reported returns what decides the class of a driver's error. The event must have an XID.
 func Reported(e *report.Event) xid.Reported {
-	x := told(e.Type, e.XID)
+	x := completed(e.Type, e.XID)
 	r := xid.Reported{SXID: e.Type == report.SXIDEvent, Severity: x.Severity, Reset: x.Reset, Injected: x.Injected,
 		Action: x.Recovery}
 	if x.Code != nil {
@@ -24,9 +24,9 @@ func Reported(e *report.Event) xid.Reported {
 	return r
 }
 
-// told returns an XID with what its text has and its fields lack: an older agent sends the text alone. Nothing in the
+// completed returns an XID with what its text has and its fields lack: an older agent sends the text alone. Nothing in the
 // text makes an error milder than its code.
-func told(t report.EventType, x *report.XID) *report.XID {
+func completed(t report.EventType, x *report.XID) *report.XID {
 	if t != report.XIDEvent || x.Code == nil || x.Text == "" {
 		return x
 	}

@@ -97,7 +97,8 @@ func lookup(given string) (Entry, error) {
 		for _, r := range xid.Uncoded() {
 			words = append(words, r.Word)
 		}
-		return Entry{}, fmt.Errorf("want the number of an XID or SXID, or one of %s, not %q", strings.Join(words, ", "), given)
+		return Entry{}, fmt.Errorf("want the number of an XID or SXID, or one of %s, not %q", strings.Join(words, ", "),
+			given)
 	}
 	isSXID = isSXID || (!isXID && code >= firstSXID)
 	name := "XID"
@@ -192,7 +193,7 @@ func explained(doc *Explanation) []page.Block {
 	}
 	blocks := []page.Block{page.Heading{Text: title}, fields, page.Steps{Label: "do", Texts: e.Do}, page.Blank{}}
 	if len(views.Rows) == 0 {
-		return append(blocks, page.Para{Text: "It has no code, so no list of codes has it: the class is this project's reading."})
+		return append(blocks, page.Para{Text: "No list of codes has it: the class is this project's reading."})
 	}
 	return append(blocks, views)
 }
