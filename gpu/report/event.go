@@ -186,8 +186,6 @@ type Probe struct {
 
 // DecodeEvent decodes one event: no trailing data, every rule of Check. It leaves out fields and signals that this
 // build does not know, since a newer node may have written them.
-// DecodeEvent decodes one event: no trailing data, every rule of Check. It leaves out fields and signals that this
-// build does not know, since a newer node may have written them.
 func DecodeEvent(detail []byte) (*Event, error) {
 	var e Event
 	limits := bounded.Limits{Bytes: MaxEvent, Elements: 400, Values: 1_000, Depth: 10}
