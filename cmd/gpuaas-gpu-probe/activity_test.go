@@ -84,7 +84,8 @@ func activity(t *testing.T, b *built) {
 		}
 	}
 	if all := strings.Join(paths, ", "); len(paths) != 28 ||
-		!strings.HasPrefix(all, "0-1 NODE, 0-2 NODE, 0-3 NODE, 0-4 SYS") || !strings.Contains(all, "3-4 failed (999)") || !strings.HasSuffix(all, "6-7 NODE") {
+		!strings.HasPrefix(all, "0-1 NODE, 0-2 NODE, 0-3 NODE, 0-4 SYS") ||
+		!strings.Contains(all, "3-4 failed (999)") || !strings.HasSuffix(all, "6-7 NODE") {
 		t.Errorf("%s", all)
 	}
 	refusal := report.Refusal{Call: "nvmlDeviceGetTopologyCommonAncestor", Code: 999}

@@ -109,8 +109,12 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 			}
 		} else {
 			s, handles := d.sample(lib)
-			if slices.Contains(gone[:], s.Count.Failed) {
+			switch {
+			case s.Count.Failed == 0:
+			case d.interval > 0 && slices.Contains(gone[:], s.Count.Failed):
 				return errReloaded
+			default:
+				d.tell(report.Library{Code: s.Count.Failed})
 			}
 			l.compare(s)
 			if err := w.write(s); err != nil {

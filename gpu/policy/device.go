@@ -63,3 +63,13 @@ func (f *facts) verdict(codes ...int) {
 		}
 	}
 }
+
+// versions adds a finding if the driver's own version could not be read because it is not there, or not the library's.
+func (f *facts) versions(l *report.Library) {
+	for _, r := range [...]report.Reading{l.Driver, l.NVML} {
+		if r.Failed == report.NotLoaded || r.Failed == report.VersionsApart {
+			f.floor(onNode("the driver"), "%s", r.Why())
+			return
+		}
+	}
+}

@@ -56,6 +56,9 @@ func TestVerdictOnAGPUWithoutAName(t *testing.T) {
 			State: report.InitFailed, Code: 18}}}, Unknown},
 		"the count": {Evidence{Sample: &report.Sample{At: at(1), Library: loaded,
 			Count: report.Refused(report.GPUIsLost)}}, Unhealthy},
+		"the driver's version": {Evidence{Events: []report.Event{watched()}, Sample: &report.Sample{At: at(1),
+			Library: report.Library{State: report.Loaded, Driver: report.Refused(report.VersionsApart)},
+			Count:   report.ReadingOf(1), GPUs: []report.GPU{device(0, 1, 1, nil).Device.GPU}}}, Unknown},
 		"Init, as an agent reports it": {Evidence{Events: []report.Event{probeOf(report.Probe{State: report.Unknown,
 			Library: report.InitFailed, Code: report.NeedsReset})}}, Unhealthy},
 		"it works again": {Evidence{Events: []report.Event{probeOf(report.Probe{State: report.Unknown,
@@ -73,5 +76,15 @@ func TestVerdictOnAGPUWithoutAName(t *testing.T) {
 		if worst != tc.want {
 			t.Errorf("%s: %s, want %s", name, worst, tc.want)
 		}
+	}
+}
+
+// TestWithoutHandle: a rule about a GPU that has no handle says why there is none.
+func TestWithoutHandle(t *testing.T) {
+	e := device(0, 1, 1, map[report.Signal]report.Reading{report.Power: report.Skipped(report.NoHandle)})
+	e.Device.GPU.Handle = report.Refused(4)
+	v := FactsOf(Evidence{Events: []report.Event{e}}).Observations[0].Values["power"]
+	if want := "was not measured: the GPU has no handle: " + report.Explain(4); v.Failed != want || v.Of != nil {
+		t.Errorf("%+v", v)
 	}
 }

@@ -144,6 +144,7 @@ func (f *facts) sample() {
 			f.floor(onNode("the sample"), "the driver did not count its GPUs: %s", s.Count.Why())
 		}
 		f.verdict(s.Library.Code, s.Library.Driver.Failed, s.Library.NVML.Failed, s.Library.CUDA.Failed, s.Count.Failed)
+		f.versions(&s.Library)
 	}
 	if others != "" {
 		f.Notes = append(f.Notes, others)

@@ -65,6 +65,9 @@ func gpuValues(g *report.GPU) Values {
 			continue
 		}
 		of, why := answer(r, s)
+		if r.NotAsked == report.NoHandle && g.Handle.Failed != 0 {
+			why = "was not measured: the GPU has no handle: " + g.Handle.Why()
+		}
 		if of != nil || why != "" {
 			v[name] = Value{Of: of, Failed: why}
 		}

@@ -38,6 +38,12 @@ const (
 	NeedsReset = 16 // it must be reset before it can be used
 )
 
+// NVML's return codes of a driver that cannot be used.
+const (
+	NotLoaded     = 9  // its kernel module is not loaded
+	VersionsApart = 18 // the library is of another version
+)
+
 // Codes returns the table of NVML's return codes other than 0, in their order.
 func Codes() []CodeInfo {
 	return []CodeInfo{
@@ -51,7 +57,7 @@ func Codes() []CodeInfo {
 		{7, "INSUFFICIENT_SIZE", "the answer is longer than expected", "", "", AboutCall},
 		{8, "INSUFFICIENT_POWER", "the GPU's power cables are not properly attached",
 			"power the node off, and attach them", ByHardware, AboutAnswer},
-		{9, "DRIVER_NOT_LOADED", "the driver's kernel module is not loaded",
+		{NotLoaded, "DRIVER_NOT_LOADED", "the driver's kernel module is not loaded",
 			"load it with modprobe nvidia; the kernel log says why if that fails", ByNode, AboutAnswer},
 		{10, "TIMEOUT", "the driver did not answer in time", "", "", AboutCall},
 		{11, "IRQ_ISSUE", "the kernel does not get the GPU's interrupts",
@@ -67,7 +73,7 @@ func Codes() []CodeInfo {
 			"end what uses it, and reset it with nvidia-smi --gpu-reset, or reboot the node", ByNode, AboutAnswer},
 		{17, "OPERATING_SYSTEM", "the operating system or a control group blocks the device nodes",
 			"give access to /dev/nvidiactl and /dev/nvidia*", ByNode, AboutAnswer},
-		{18, "LIB_RM_VERSION_MISMATCH", "driver and library are of two versions",
+		{VersionsApart, "LIB_RM_VERSION_MISMATCH", "driver and library are of two versions",
 			"reboot, or reload the driver", ByNode, AboutAnswer},
 		{19, "IN_USE", "the GPU is in use", "", "", AboutCall},
 		{20, "MEMORY", "there was not enough memory", "free memory of the node", ByNode, AboutCall},
