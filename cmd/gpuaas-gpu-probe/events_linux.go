@@ -54,10 +54,12 @@ type listener struct {
 	action map[string]acted // by UUID
 	told   bool             // whether the start of listening, or why it is impossible, was reported
 	blind  string           // why events cannot be received, as last reported
+	// refused are the GPUs whose events were refused, by UUID: it is a fact about the GPU like every other refusal.
+	refused map[string]report.Refusal
 }
 
 func newListener(d *driver, w *writer) *listener {
-	return &listener{driver: d, w: w, action: map[string]acted{}}
+	return &listener{driver: d, w: w, action: map[string]acted{}, refused: map[string]report.Refusal{}}
 }
 
 // attend makes these GPUs the ones whose events are awaited. It returns at once.
@@ -131,7 +133,13 @@ func (l *listener) listenTo(ctx context.Context, gpus []listened) {
 	why := ""
 	registered := 0
 	for _, g := range gpus {
-		if rc := l.register(g, set); rc != nvml.SUCCESS {
+		rc := l.register(g, set)
+		l.mu.Lock()
+		if delete(l.refused, g.uuid); report.CodeOf(int(rc)).About != report.AboutCall && rc != nvml.SUCCESS {
+			l.refused[g.uuid] = report.Refusal{Call: "nvmlDeviceRegisterEvents", Code: int(rc)}
+		}
+		l.mu.Unlock()
+		if rc != nvml.SUCCESS {
 			why = fmt.Sprintf("events of GPU %d are refused with %d", g.index, rc)
 			continue
 		}
@@ -140,6 +148,18 @@ func (l *listener) listenTo(ctx context.Context, gpus []listened) {
 	l.see(why)
 	if registered > 0 {
 		l.wait(ctx, set, gpus)
+	}
+}
+
+// addRefusals adds the refusals of events to the GPUs of a sample.
+func (l *listener) addRefusals(s *report.Sample) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		if r, ok := l.refused[g.UUID]; ok && len(g.Refusals) < report.MaxRefusals {
+			g.Refusals = append(g.Refusals, r)
+		}
 	}
 }
 

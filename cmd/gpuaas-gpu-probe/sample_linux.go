@@ -117,6 +117,7 @@ func (d *driver) run(ctx context.Context, w *writer) error {
 				d.tell(report.Library{Code: s.Count.Failed})
 			}
 			l.compare(s)
+			l.addRefusals(s)
 			if err := w.write(s); err != nil {
 				return err
 			}
