@@ -24,8 +24,8 @@ func Reported(e *report.Event) xid.Reported {
 	return r
 }
 
-// completed returns an XID with what its text has and its fields lack: an older agent sends the text alone. Nothing in the
-// text makes an error milder than its code.
+// completed returns an XID with what its text has and its fields lack: an older agent sends the text alone. Nothing in
+// the text makes an error milder than its code, but for the driver's mark of an injected one.
 func completed(t report.EventType, x *report.XID) *report.XID {
 	if t != report.XIDEvent || x.Code == nil || x.Text == "" {
 		return x
