@@ -78,7 +78,7 @@ func catalogue() []row {
 		{"gpu-heat-warning", t2, gpu, sig(diag.SigGPUDegraded), ""},
 		{"gpu-heat-critical", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
 		{"gpu-ecc-double-bit", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
-		{"gpu-remap-pending", t2, nil, nil, ""},
+		{"gpu-remap-pending", t2, gpu, sig(diag.SigGPUDegraded), ""},
 		{"gpu-remap-failure", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
 		{"gpu-nvlink-down", t2, gpu, sig(diag.SigGPUDegraded), ""},
 		{"gpu-lost", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
