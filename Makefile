@@ -11,7 +11,7 @@ BINARIES      = ./cmd/gpuaas-gpu-policy ./cmd/gpuaas-platform
 CC_FOUND     := $(shell command -v $$($(GO) env CC 2>/dev/null) 2>/dev/null)
 NVML          = bin/libnvidia-ml-fake.so bin/nvml-read
 NVML_FLAGS    = -std=gnu17 -O1 -Wall -Wextra -Werror
-PUSHED        = $(foreach arch,amd64 arm64,dist/linux-$(arch)/gpuaas-agent dist/linux-$(arch)/gpuaas-fault)
+PUSHED        = $(foreach arch,amd64 arm64,$(addprefix dist/linux-$(arch)/,gpuaas-agent gpuaas-fault gpuaas-gpu-probe))
 export CGO_ENABLED ?= 0
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 export GOFLAGS := -trimpath $(GOFLAGS)
@@ -32,7 +32,7 @@ as_root = @if [ "$$(id -u) $$(uname -s)" = "0 Linux" ]; then $(1); else echo "ma
 
 build: $(if $(CC_FOUND),$(NVML)) ## bin/: gpuaasctl, gpuaas-agent, gpuaas-fault, gpuaas-platform, gpuaas-gpu-probe, gpuaas-gpu-policy
 	@$(AGAIN) pushed INTO=bin
-	@$(AGAIN) programs INTO=bin HELPERS="bin/gpuaas-agent bin/gpuaas-fault bin/gpuaas-gpu-policy"
+	@$(AGAIN) programs INTO=bin HELPERS="bin/gpuaas-agent bin/gpuaas-fault bin/gpuaas-gpu-probe bin/gpuaas-gpu-policy"
 	@$(if $(CC_FOUND),,rm -f $(NVML); echo "note: no C compiler, so gpuaas-gpu-probe is built without NVML, and the lab's nodes have no GPUs")
 bin/libnvidia-ml-fake.so: lab/nvml/fake.c lab/nvml/calls.h
 	@mkdir -p bin && $(CC_FOUND) $(NVML_FLAGS) -shared -fPIC -o $@ $<
@@ -51,10 +51,10 @@ dist: ## dist/OS-ARCH/: the tool and its policy program for Linux and macOS, the
 pushed:
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_AGENT) -o $(INTO)/ ./cmd/gpuaas-agent
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_FAULT) -o $(INTO)/ ./cmd/gpuaas-fault
+	GO="$(GO)" tools/probe.sh $(INTO)/ $(GOFLAGS_BUILD)
 programs:
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_BUILD) -o $(INTO)/ $(if $(filter darwin,$(GOOS)),./cmd/gpuaas-gpu-policy,$(BINARIES))
 	@$(AGAIN) tool
-	$(if $(filter darwin,$(GOOS)),,GO="$(GO)" tools/probe.sh $(INTO)/ $(GOFLAGS_BUILD))
 tool: # gpuaasctl runs HELPERS beside itself, and pushes them to nodes, only if they have the digests that it links
 	@set -e; test -n "$(HELPERS)"; sums=; for file in $(HELPERS); do sum=$$($(or $(shell command -v sha256sum),shasum -a 256) <$$file); sum=$${sum%% *}; \
 		test $${#sum} = 64; sums=$$sums,$${file##*/}:$$sum; done; set -x; \

@@ -32,7 +32,8 @@ const usage = `usage: gpuaas-agent <command> [flags]
   run      [--dir /etc/gpuaas]      be this node's agent; configured by GPUAAS_* in the environment
   diag     [--dir F] [--json]       print this host's diagnostic record
   bundle   apply [--dir F]          take a recovery bundle on stdin: endpoints, trust and token together
-  probe    [--unit U] [--env-file F]  measure: requests on stdin, facts on stdout, one JSON line each
+  probe    [--unit U] [--env-file F] [--finish]
+                                    measure: requests on stdin, facts on stdout, one JSON line each
   version  [--json]                 also --version
 `
 
@@ -189,6 +190,7 @@ func runProbe(ctx context.Context, args []string, sys system) error {
 	cfg := probe.Config{Version: thisVersion()}
 	fs.StringVar(&cfg.Unit, "unit", "gpuaas-node-agent.service", "the agent's systemd unit")
 	fs.StringVar(&cfg.EnvFile, "env-file", "/etc/gpuaas/agent.env", "the agent's environment, for when it does not run")
+	fs.BoolVar(&cfg.Finish, "finish", false, "answer what was asked when stdin ends, instead of giving it up")
 	fs.IntVar(&cfg.Inside, "in-namespace", 0, "internal: pid of the agent whose namespaces this process is in")
 	if err := parse(fs, args, sys); err != nil {
 		return err

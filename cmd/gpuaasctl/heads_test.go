@@ -28,6 +28,7 @@ func documentsOf() map[string][]string {
 		"preflight":           {"--node-id n1 --only control_plane_access" + run, "--node-id n1 --dry-run" + run},
 		"preflight hops":      {""},
 		"explain":             {"", "disk_full"},
+		"gpu check":           {"--here --libexec HELPERS"},
 		"gpu status":          {"n1" + run},
 		"gpu xid explain":     {"79", "20034"},
 		"gpu xid list":        {"", "--sxid"},

@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 			_ = os.Unsetenv(name) // if CI sets it, it would be in every output
 		}
 	}
-	testscript.Main(m, map[string]func(){"gpuaasctl": main, "stubborn": stubborn, policy.Program: policyProgram})
+	runPushed()
+	testscript.Main(m, map[string]func(){"gpuaasctl": main, "stubborn": stubborn, policy.Program: policyProgram,
+		"gpuaas-agent": agentProgram, "gpuaas-gpu-probe": gpuProbe})
 }
 
 // policyProgram is gpuaas-gpu-policy of this build.

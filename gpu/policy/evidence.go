@@ -139,7 +139,8 @@ func (f *facts) sample() {
 			driver = *t
 		}
 		if s.Library.State != report.Loaded {
-			probe = &report.Probe{State: report.Unknown, Library: s.Library.State, Code: s.Library.Code}
+			probe = &report.Probe{State: report.Unknown, Library: s.Library.State, Code: s.Library.Code,
+				Why: s.Library.Why}
 		} else if f.counted == nil {
 			f.floor(onNode("the sample"), "the driver did not count its GPUs: %s", s.Count.Why())
 		}

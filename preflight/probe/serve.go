@@ -45,6 +45,8 @@ type Config struct {
 	Exec func(pid int) []string
 	// Inside is the agent's main process if this is that child, which measures in its own process.
 	Inside int
+	// Finish answers what was asked before Serve returns, instead of cancelling it when the input ends.
+	Finish bool
 }
 
 // server is one run of Serve.
@@ -81,6 +83,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 			in = readingUntil(ctx, f)
 		}
 		err = s.read(ctx, in)
+	}
+	if cfg.Finish && err == nil {
+		s.wg.Wait() // every measurement ends when its own time is up
 	}
 	cancel()
 	err = errors.Join(err, s.wait())

@@ -1,5 +1,7 @@
 // Package vantage is where a probe runs: in this process (Operator) or on a node over SSH (Node).
 //
+// More than 25 files: what runs a program on a node (exec, stream, once) shares the one connection of a login.
+//
 // A vantage answers every request with a fact and gives no verdict. The node's vantage has one SSH connection with one
 // exec channel, on which `gpuaas-agent probe` serves the same probe code that the operator's vantage calls. The login
 // itself, failed or not, is also a measurement, diag.OpSSH, which the vantage answers. Host keys are always verified.

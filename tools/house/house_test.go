@@ -155,6 +155,7 @@ var rules = []rule{
 			"ops/endpoints",
 			"diag/evidence",
 			"gpu/policy",
+			"gpu/report",
 			"ops/history",
 			"agent/wire",
 			"chaos",

@@ -31,11 +31,15 @@ const (
 )
 
 // gpu reads Target, the agent's state file about GPUs, and the version of the kernel module. With Evidence it returns
-// raw events, and reads the rest of the kernel log if the agent no longer does. Failures: file_missing,
-// file_unreadable, file_unparseable.
-func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
+// raw events, and reads the rest of the kernel log if the agent no longer does. Without Target it leaves the agent's
+// file alone, and reads all that the kernel log still has. Failures: file_missing, file_unreadable, file_unparseable.
+func (p *Prober) gpu(ctx context.Context, req diag.Request, f *diag.Fact) {
 	f.GPU = &diag.GPUFacts{Path: req.Target, Module: p.nvidiaModule()}
-	s, err := state.Read(req.Target)
+	var s *state.State
+	var err error
+	if req.Target != "" {
+		s, err = state.Read(req.Target)
+	}
 	switch {
 	case errors.Is(err, state.ErrMalformed), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
 		measure.Fail(f, "read", diag.FileUnparseable, err)
@@ -56,7 +60,7 @@ func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
 	}
 	switch {
 	case req.Evidence && boot != "":
-		p.gpuEvidence(f, s, boot)
+		p.gpuEvidence(ctx, f, s, boot)
 	case f.GPU.EarlierBoot:
 		s.Log = nil // its times are relative to that boot
 	}
@@ -71,9 +75,16 @@ func (p *Prober) gpu(_ context.Context, req diag.Request, f *diag.Fact) {
 }
 
 // gpuEvidence adds the raw events of this boot.
-func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
+func (p *Prober) gpuEvidence(ctx context.Context, f *diag.Fact, s *state.State, boot string) {
 	if ok, why := s.LogIsCurrent(boot, kmsg.Uptime()); !ok {
-		if err := s.ReadOn(cmp.Or(p.gpus.log, kmsg.Path), boot, f.At.Time, kmsg.Uptime); err != nil {
+		path := cmp.Or(p.gpus.log, p.KernelLog)
+		if path == "" && f.Request.Target == "" {
+			path = p.agentsLog(ctx)
+		}
+		if f.Request.Target == "" {
+			why = ""
+		}
+		if err := s.ReadOn(cmp.Or(path, kmsg.Path), boot, f.At.Time, kmsg.Uptime); err != nil {
 			f.Detail = measure.JoinDetail(f.Detail, err.Error())
 		}
 		f.GPU.KernelLog = &diag.KernelLogFacts{ReadOn: s.Log.Blind == "", Why: why}
@@ -91,6 +102,21 @@ func (p *Prober) gpuEvidence(f *diag.Fact, s *state.State, boot string) {
 		}
 		f.GPU.Evidence = append(f.GPU.Evidence, text)
 	}
+}
+
+// agentsLog returns the kernel log that the agent's environment names, as a container without /dev/kmsg needs one; ""
+// if it names none.
+func (p *Prober) agentsLog(ctx context.Context) string {
+	const name = "GPUAAS_GPU_KERNEL_LOG"
+	if p.Agent.Unit == "" && p.Agent.EnvFile == "" {
+		return ""
+	}
+	var f diag.Fact
+	p.env(ctx, diag.Request{Env: []string{name}}, &f)
+	if f.Env == nil {
+		return ""
+	}
+	return f.Env.Values[name]
 }
 
 // nvidiaModule returns the version of the kernel module, "" if none is loaded or the file cannot be read.

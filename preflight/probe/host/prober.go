@@ -26,6 +26,10 @@ type Prober struct {
 	// tasks.
 	Commands bool
 
+	// KernelLog is the kernel log to read for errors of GPUs; "": the one that the agent's environment names, else
+	// /dev/kmsg.
+	KernelLog string
+
 	mirror string   // folder of the record's copy in memory, for tests
 	gpus   gpuPaths // paths of the kernel's files about GPUs, for tests
 	units  units    // batches queries to systemd

@@ -24,6 +24,7 @@ func HelperMain() {
 	cfg := probe.Config{Version: Version}
 	flags.StringVar(&cfg.Unit, "unit", "", "")
 	flags.StringVar(&cfg.EnvFile, "env-file", "", "")
+	flags.BoolVar(&cfg.Finish, "finish", false, "")
 	flags.IntVar(&cfg.Inside, "in-namespace", 0, "") // the default of probe.Config.Exec
 	if err := flags.Parse(os.Args[2:]); err != nil {
 		os.Exit(2)

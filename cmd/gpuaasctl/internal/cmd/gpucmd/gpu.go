@@ -1,5 +1,5 @@
 // Package gpucmd is "gpuaasctl gpu": a platform's judgement of a node's GPUs, and NVIDIA's error codes explained, found
-// in a kernel log, and judged by policies. It needs no GPU.
+// in a kernel log, and judged by policies. Only check reads a GPU.
 package gpucmd
 
 import (
@@ -21,11 +21,11 @@ func New(a *cmdutil.App) *cobra.Command {
 		`What an error code means, what to do about it, and what each source has about it: the sources disagree, and none is
 left out. The tables are in this program.`,
 		newExplain(a), newList(a), newScan(a))
-	return cmdutil.Parent("gpu", "Explain GPU errors, find them in a log, judge them by policies",
+	return cmdutil.Parent("gpu", "Check GPUs, explain their errors, judge them by policies",
 		`NVIDIA's driver reports errors as XIDs in the kernel log, and the NVSwitch driver as SXIDs. These commands explain the
-codes, find them in a log, and judge them by a policy, without a GPU and without a driver; status shows what the
-platform's policy makes of a node's GPUs.`,
-		newStatus(a), codes, newPolicy(a))
+codes, find them in a log, and judge them by a policy, without a GPU and without a driver; check reads the GPUs of a
+machine and judges them, and status shows what the platform's policy makes of a node's GPUs.`,
+		newCheck(a), newStatus(a), codes, newPolicy(a))
 }
 
 // Entry is everything known about a code.

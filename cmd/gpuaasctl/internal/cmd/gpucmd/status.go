@@ -13,17 +13,22 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/policy"
+	"github.com/gpuaas/gpuaasctl/gpu/report"
 	"github.com/gpuaas/gpuaasctl/internal/page"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 )
 
-// Status is the output of status -o json: what a gate reads before the node gets work.
+// Status is the output of status -o json, and of check -o json: what a gate reads before the node gets work.
 type Status struct {
 	diag.Head // GPUAdmission
 
 	reading.GPUAdmission
+
+	// KernelLog is what a check read of the kernel log, Sample what it read of the GPUs.
+	KernelLog *diag.KernelLogFacts `json:"kernel_log,omitempty"`
+	Sample    *report.Sample       `json:"sample,omitempty"`
 }
 
 // statusOptions select the node.
@@ -77,10 +82,11 @@ func status(a *cmdutil.App, cmd *cobra.Command, o *statusOptions, args []string)
 		return a.WithHint(err)
 	}
 	doc := Status{Head: diag.NewHead("GPUAdmission"), GPUAdmission: *g}
-	return a.ExitError(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, o.output, statusPage(g)...))
+	return a.ExitError(codeOfHealth(policy.Health(g.Health)), a.ShowPage(doc, o.output, statusPage(&doc)...))
 }
 
-func statusPage(g *reading.GPUAdmission) []page.Block {
+func statusPage(doc *Status) []page.Block {
+	g := &doc.GPUAdmission
 	by := fmt.Sprintf("%s, sha256 %.12s", g.Policy.Name, g.Policy.SHA256)
 	if g.Policy.Mode != "" {
 		by += ", mode " + g.Policy.Mode
@@ -94,8 +100,12 @@ func statusPage(g *reading.GPUAdmission) []page.Block {
 		d.Field("because", g.Decided.Words(), page.Plain)
 	}
 	d.Field("gpus", countWords(g), page.Plain)
+	if doc.Sample != nil && doc.Sample.Library.State == report.Loaded {
+		d.Field("driver", driverWords(&doc.Sample.Library), page.Plain)
+	}
 	d.Field("sampled", when(g.Sampled, g.Now), page.Plain)
 	d.Field("judged", when(g.Judged, g.Now), page.Plain)
+	logField(&d, doc.KernelLog)
 	notes(&d, append(refused(g), g.Notes...))
 	if n := g.Decided.XID(); n != "" {
 		d.Field("explain", "gpuaasctl gpu xid explain "+n, page.Plain)
@@ -109,6 +119,9 @@ func statusPage(g *reading.GPUAdmission) []page.Block {
 		shown = append(shown, f)
 	}
 	tables(&d, g.GPUs, shown)
+	if doc.Sample != nil {
+		devices(&d, doc.Sample)
+	}
 	return d.Blocks
 }
 
