@@ -58,7 +58,7 @@ func pages(root string) (map[string][]byte, error) {
 	for path, blocks := range map[string]map[string]string{
 		"README.md":           {"table": fenced(string(text)), "drill": fenced(one), "exits": written("exits", diag.Exits())},
 		"docs/run-a-drill.md": {"claims": written("claims", drill.ClaimRows())},
-		"docs/gpu.md":         {"fields": written("conditions", policy.Fields()),
+		"docs/gpu.md": {"fields": written("conditions", policy.Fields()),
 			"codes": written("nvml", report.Codes())},
 		"docs/contract.md": {"paths": written("paths", mapping), "fields": written("fields", mapping),
 			"policy": written("policy", profile.PolicyRows)},
