@@ -56,8 +56,8 @@ func rootsOf(chain []hop.Hop, hops []diag.HopResult, promoted promotions, c *hop
 	return append(f.roots, f.silences(hops, silent, c)...)
 }
 
-// sharesCulprit reports whether the finding has the culprit of one of the hops: then it is part of the same fault, whose
-// hop is the first in chain order, and none of them explains it.
+// sharesCulprit reports whether the finding has the culprit of one of the hops: then it is part of the same fault, of
+// which the first hop in chain order is to blame, and none of them explains it.
 func sharesCulprit(hops []diag.HopResult, ids []diag.HopID, f *diag.Finding) bool {
 	return f.Culprit != "" && slices.ContainsFunc(hops, func(h diag.HopResult) bool {
 		return slices.Contains(ids, h.ID) && h.Culprit == f.Culprit
