@@ -58,14 +58,14 @@ type fakeHead struct {
 
 // control is the mapped control file of one fake driver.
 type control struct {
-	t     *testing.T
+	t     testing.TB
 	path  string
 	mem   []byte
 	index map[string]int
 }
 
 // newControl creates a control file from a profile.
-func newControl(t *testing.T, profile string) *control {
+func newControl(t testing.TB, profile string) *control {
 	t.Helper()
 	names := callNames(t)
 	c := &control{t: t, path: filepath.Join(t.TempDir(), "control"), index: map[string]int{}}

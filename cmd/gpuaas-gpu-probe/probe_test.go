@@ -32,7 +32,7 @@ type built struct {
 }
 
 // compiler returns the host's C compiler; without one the test is skipped.
-func compiler(t *testing.T) string {
+func compiler(t testing.TB) string {
 	t.Helper()
 	tier.NeedsHost(t)
 	out, err := exec.Command("go", "env", "CC").Output()
@@ -46,7 +46,7 @@ func compiler(t *testing.T) string {
 	return path
 }
 
-func goBuild(t *testing.T, to, cgo, from string) {
+func goBuild(t testing.TB, to, cgo, from string) {
 	t.Helper()
 	tier.NeedsHost(t)
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", to, from)
@@ -56,7 +56,7 @@ func goBuild(t *testing.T, to, cgo, from string) {
 	}
 }
 
-func buildAll(t *testing.T) built {
+func buildAll(t testing.TB) built {
 	t.Helper()
 	cc := compiler(t)
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func buildAll(t *testing.T) built {
 }
 
 // compileFake makes a flavour of the fake library.
-func compileFake(t *testing.T, cc, define, to string) {
+func compileFake(t testing.TB, cc, define, to string) {
 	t.Helper()
 	tier.NeedsHost(t)
 	cmd := exec.Command(cc, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-D"+define, "-o", to,
@@ -86,7 +86,7 @@ func compileFake(t *testing.T, cc, define, to string) {
 const patient = "--call-deadline=10m"
 
 // command prepares the probe with a fake library.
-func (b *built) command(t *testing.T, library string, c *control, args ...string) *exec.Cmd {
+func (b *built) command(t testing.TB, library string, c *control, args ...string) *exec.Cmd {
 	tier.NeedsHost(t)
 	cmd := exec.CommandContext(t.Context(), b.probe, args...)
 	cmd.Env = append(os.Environ(), libraryVariable+"="+library, "GOMEMLIMIT=48MiB", "GOMAXPROCS=2") // as the agent does
@@ -97,7 +97,7 @@ func (b *built) command(t *testing.T, library string, c *control, args ...string
 }
 
 // once runs the probe for one sample.
-func (b *built) once(t *testing.T, library string, c *control) *report.Sample {
+func (b *built) once(t testing.TB, library string, c *control) *report.Sample {
 	t.Helper()
 	cmd := b.command(t, library, c, patient)
 	var errs bytes.Buffer
@@ -109,7 +109,7 @@ func (b *built) once(t *testing.T, library string, c *control) *report.Sample {
 	return decode(t, out)
 }
 
-func decode(t *testing.T, line []byte) *report.Sample {
+func decode(t testing.TB, line []byte) *report.Sample {
 	t.Helper()
 	s, err := report.DecodeSample(line)
 	if err != nil {
@@ -127,7 +127,7 @@ func decode(t *testing.T, line []byte) *report.Sample {
 
 // running is a running probe, with its output.
 type running struct {
-	t     *testing.T
+	t     testing.TB
 	cmd   *exec.Cmd
 	stdin io.Closer
 	errs  bytes.Buffer
@@ -139,7 +139,7 @@ type running struct {
 	odd     []string // lines that are neither
 }
 
-func (b *built) start(t *testing.T, c *control, args ...string) *running {
+func (b *built) start(t testing.TB, c *control, args ...string) *running {
 	t.Helper()
 	r := &running{t: t, cmd: b.command(t, b.fake, c, append([]string{"--interval=100ms"}, args...)...),
 		ended: make(chan error, 1)}
@@ -265,7 +265,7 @@ func TestProbe(t *testing.T) {
 		"huge numbers": hugeNumbers, "a library that prints": printingLibrary, "memory": eatsMemory,
 		"unloaded within a sample": unloadedWithin, "handed over": handedOver, "other readers": otherReaders,
 		"silicon": silicon, "activity": activity, "processes": processList, "rare answers": rareAnswers,
-		"words": wordsOfCodes, "footprint": footprint,
+		"words": wordsOfCodes,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, &b) })
 	}
