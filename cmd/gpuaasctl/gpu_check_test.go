@@ -286,6 +286,32 @@ func (n *checkedNode) checked(t *testing.T, run checkFunc, pushed bool) {
 	})
 }
 
+// TestGPUCheckHereOptions: a profile that is named gives the policy here as well; a deadline that passes is reported.
+func TestGPUCheckHereOptions(t *testing.T) {
+	n := newCheckedNode(t)
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(path, []byte("gpu: {policy: strict}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	xid := "NVRM: Xid (PCI:0000:3b:00): 31, pid=7"
+	for _, c := range []struct {
+		answers string
+		args    []string
+		code    int
+		says    string
+	}{
+		{sampleOf(t, nil), []string{"--profile", path}, cmdutil.ExitFailed, "strict, sha256"},
+		{sampleOf(t, nil), []string{"--profile", path, "--policy", "default"}, cmdutil.ExitPass, "default, sha256"},
+		{"hangs", []string{"--deadline", "500ms"}, cmdutil.ExitInconclusive, "did not end within the deadline"},
+	} {
+		n.says(t, c.answers, xid)
+		code, out, errs := n.here(t, append([]string{"--here"}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%q: exit code %d, want %d and %q, not\n%s%s", c.args, code, c.code, c.says, out, errs)
+		}
+	}
+}
+
 // TestGPUCheckOfNothing: what is to be checked must be known, before anything is run.
 func TestGPUCheckOfNothing(t *testing.T) {
 	if _, err := os.Stat("/sys/module/nvidia"); err == nil {
@@ -296,6 +322,7 @@ func TestGPUCheckOfNothing(t *testing.T) {
 		says string
 	}{
 		{nil, "give the NODE to check over SSH, or --here"},
+		{[]string{"--here", "--profile", "nosuch"}, "nosuch"},
 		{[]string{"--here", "n1"}, "give it or NODE"},
 		{[]string{"n1", "--policy", ""}, "--policy"},
 		{[]string{"--here", "--gpus-expected", "-2"}, "--gpus-expected"},

@@ -85,12 +85,7 @@ func check(a *cmdutil.App, cmd *cobra.Command, o *checkOptions, args []string) e
 	if named && !o.here {
 		c, err = o.node(a, cmd, args)
 	} else {
-		if err := cmdutil.CheckDeadline(o.Deadline); err != nil {
-			return &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
-		defer cancel()
-		c, err = a.SiteWith(profile.Profile{}, "", o.Libexec, ops.Secrets{}).CheckHere(ctx, a.Env(envKernelLog))
+		c, err = o.machine(a, cmd)
 	}
 	switch {
 	case cmd.Context().Err() != nil:
@@ -101,6 +96,28 @@ func check(a *cmdutil.App, cmd *cobra.Command, o *checkOptions, args []string) e
 		return a.WithHint(err)
 	}
 	return by.admit(cmd.Context(), c, o)
+}
+
+// machine checks this machine, and takes the policy of a profile that is named if none is given. The one profile of an
+// operator is not about this machine unless it is named.
+func (o *checkOptions) machine(a *cmdutil.App, cmd *cobra.Command) (*ops.GPUCheck, error) {
+	if err := cmdutil.CheckDeadline(o.Deadline); err != nil {
+		return nil, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
+	}
+	if cmd.Flags().Changed("profile") || a.Env(profile.EnvProfile) != "" {
+		p, _, err := o.Profile.Load(a, cmd)
+		if err != nil {
+			return nil, err
+		}
+		o.policy = cmp.Or(o.policy, p.GPU.Policy)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.Deadline)
+	defer cancel()
+	c, err := a.SiteWith(profile.Profile{}, "", o.Libexec, ops.Secrets{}).CheckHere(ctx, a.Env(envKernelLog))
+	if errors.Is(err, context.DeadlineExceeded) && cmd.Context().Err() == nil {
+		return nil, &ops.UnreadError{Err: errors.New("the check of this machine's GPUs did not end within the deadline")}
+	}
+	return c, err
 }
 
 // node checks a node, and takes the profile's policy if none is given.
