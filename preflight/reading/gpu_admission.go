@@ -45,7 +45,7 @@ type GPUAdmission struct {
 	Judged   diag.Time     `json:"judged_at,omitzero"`
 	Now      diag.Time     `json:"now,omitzero"` // by the clock of Sampled and Judged
 
-	Listed int // number of GPUs in the document
+	Listed int `json:"-"` // number of GPUs in the document
 }
 
 // GPUPolicy is the policy that was applied.
