@@ -94,7 +94,7 @@ func (c *GPUCheck) unprobed(state report.ProbeState, why string) {
 
 // probed takes the output of a probe that ended with an exit code, and words on stderr.
 func (c *GPUCheck) probed(out []byte, code int, words string) {
-	why := strings.Join(strings.Fields(words), " ")
+	why := crash(words)
 	for line := range bytes.Lines(out) {
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
@@ -129,6 +129,21 @@ func (c *GPUCheck) probed(out []byte, code int, words string) {
 	}
 }
 
+// crash returns what a probe that crashed says of it, without the traceback of Go's runtime; other words as they are.
+// Over SSH they come on one line.
+func crash(words string) string {
+	words = strings.Join(strings.Fields(words), " ")
+	head, trace, _ := strings.Cut(words, " goroutine ")
+	if trace == "" || trace[0] < '0' || trace[0] > '9' {
+		return words
+	}
+	first, _, _ := strings.Cut(head, " PC=")
+	if strings.Contains(head, "signal arrived during cgo execution") {
+		return "in a call of NVIDIA's library: " + first
+	}
+	return first
+}
+
 // CheckHere checks the GPUs of this machine. kernelLog is the path of its kernel log, "" for /dev/kmsg.
 func (s *Site) CheckHere(ctx context.Context, kernelLog string) (*GPUCheck, error) {
 	c := &GPUCheck{Node: here()}
@@ -159,7 +174,7 @@ func (c *GPUCheck) Judge(j policy.Judgement) (*reading.GPUAdmission, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the judgement: %w", err)
 	}
-	f := diag.Fact{Request: diag.Request{Since: diag.At(c.At)}, GPUJudged: &diag.GPUJudged{Health: string(j.Health),
+	f := diag.Fact{Request: diag.Request{Since: diag.At(c.now())}, GPUJudged: &diag.GPUJudged{Health: string(j.Health),
 		Policy: j.Policy, SHA256: j.Digest, Tables: j.Catalogue, Document: doc}}
 	a := reading.JudgedHere(c.Node, &f, nil)
 	if a == nil {
@@ -173,6 +188,14 @@ func (c *GPUCheck) Judge(j policy.Judgement) (*reading.GPUAdmission, error) {
 		a.Notes = append([]string{why}, a.Notes...)
 	}
 	return a, nil
+}
+
+// now is when all of the check was read: the sample may be newer than what the kernel said.
+func (c *GPUCheck) now() time.Time {
+	if c.Sample != nil && c.Sample.At.After(c.At) {
+		return c.Sample.At.UTC()
+	}
+	return c.At.UTC()
 }
 
 // noGPU says that the machine has no GPU, "" if it may have one.
@@ -190,12 +213,9 @@ func (c *GPUCheck) noGPU() string {
 
 // Request is the request to judge the check by a policy.
 func (c *GPUCheck) Request(by policy.File, expected *int) (policy.Request, error) {
-	now := c.At.UTC()
+	now := c.now()
 	q := policy.Request{Op: policy.OpJudge, Policy: by, Expected: expected, Now: &now}
 	if c.Sample != nil {
-		if c.Sample.At.After(now) { // the kernel's log was read before the sample
-			now = c.Sample.At.UTC()
-		}
 		text, err := json.Marshal(c.Sample)
 		if err != nil {
 			return q, fmt.Errorf("write the sample: %w", err)

@@ -52,6 +52,9 @@ func notRead(ctx context.Context, node string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &UnreadError{fmt.Errorf("the check of the GPUs of %s did not end within the deadline", node)}
+	}
 	return &UnreadError{fmt.Errorf("check the GPUs of %s: %w", node, err)}
 }
 
