@@ -187,9 +187,9 @@ func wordsOfCodes(t *testing.T, b *built) {
 	}
 }
 
-// BenchmarkProbe runs the probe over the profile of a real GPU, and gives what it takes as shares of its goals: 0.1 % of a
-// processor at a sample each 15 seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB and half of the time on
-// the H200.
+// BenchmarkProbe runs the probe over the profile of a real GPU, and gives what it takes as shares of its goals: 0.1 %
+// of a processor at a sample each 15 seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB and half of the
+// time on the H200.
 func BenchmarkProbe(b *testing.B) {
 	const samples, goalCPU, goalMemory = 30, 15 * time.Millisecond, 32 << 10
 	programs := buildAll(b)
