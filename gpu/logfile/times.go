@@ -18,8 +18,10 @@ var forms = sync.OnceValue(func() []form {
 	return []form{
 		{compile(`(?:\pL{2,9}\.?,? +)?(\d{4})[-/](\d\d)[-/](\d\d)(?:[T _]` + clock +
 			`)?(?: ?(Z|[+-]\d\d:?\d\d|` + zones + `)\b)?Z?`), isoTime},
-		{compile(`(?:\pL{2,9}\.?,? +)?(\pL{2,12}|\d{1,2}月)\.? *(\d{1,2}),? +(?:(\d{4}) (?:@ )?)?` + clock +
+		{compile(`(?:\pL{1,9}\.?,? +)?(\pL{2,12}|\d{1,2}月)\.? *(\d{1,2}),? +(?:(\d{4}) (?:@ )?)?` + clock +
 			`(?: (?:` + zones + `)\b)?(?: (\d{4})\b)?`), syslogTime},
+		{compile(`(?:\pL{1,9}\.?,? +)?\d{1,2}\.? +\pL{2,12}\.?,? +(?:\d{4},? +)?` + clock +
+			`(?: (?:` + zones + `)\b)?(?: \d{4}\b)?`), noTime}, // the day first, in other languages
 		{compile(`([1-9]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?\b`), epochTime},
 		{compile(clock + `(?: ?[AP]M\b)?`), noTime},
 		{compile(`\d{1,2}[/.]\d{1,2}[/.]\d{4},? +\d{1,2}:\d\d:\d\d(?:[.,]\d+)?(?: ?[AP]M\b)?`), noTime},

@@ -81,6 +81,9 @@ var process = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([^\s:\[\]"'{}]{1,128})\[(?:\d{1,10}|-)\]:?$`)
 })
 
+// headless is what follows the program in RFC 5424 where a relay has dropped the priority.
+var headless = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ (?:-|\d{1,10}) (?:-|[!-~]{1,32}) - `) })
+
 // monotonic is what follows the time in journalctl -o short-monotonic: a machine and a writer.
 var monotonic = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[^\s:\[\]"'{}]{1,253} (?:kernel|[^\s:\[\]"'{}]{1,128}\[\d{1,10}\]):`)
@@ -115,6 +118,9 @@ func (p *parser) word(s string) int {
 		return 0
 	case isKernel(name) && (colon || !p.clocked):
 		p.wrote(name)
+		if part := headless().FindString(s[len(w):]); part != "" && !colon && p.timed {
+			return len(w) + len(part)
+		}
 	case p.busybox(name):
 	case colon:
 		return p.tag(name, w)
