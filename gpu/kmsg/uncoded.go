@@ -2,7 +2,8 @@ package kmsg
 
 import "strings"
 
-// uncoded are the driver's words for what it reports without a code, in lower case, most specific first.
+// uncoded are the driver's words for what it reports without a code, in lower case, most specific first. A "*" stands
+// for what differs from line to line.
 var uncoded = [...]struct {
 	kind  Kind
 	words string
@@ -12,6 +13,7 @@ var uncoded = [...]struct {
 	{Lost, "fallen off the bus", false},
 	{Lost, "gpu_is_lost", false},
 	{Lost, "gpu is lost", false},
+	{Lost, "gpu *:* is lost", false},
 	{Lost, "gpu lost from the bus", false},
 	{ResetRequired, "err_reset_required", false},
 	{ResetRequired, "requires reset", false},
@@ -19,15 +21,18 @@ var uncoded = [...]struct {
 	{ResetRequired, "reset required", false},
 	{ResetRequired, "reset is required", false},
 	{ResetRequired, "needs to be reset", false},
+	{ResetRequired, "may need to be reset", false},
 	{ResetRequired, "must be reset", false},
+	{ResetRequired, "requiring os reboot", false},
 	{InitFailed, "rminitadapter failed", false},
-	{InitFailed, "rm_init_adapter failed", true},
+	{InitFailed, "rm_init_adapter*failed", true},
 	{InitFailed, "gpu initialization failed", false},
 	{InitFailed, "adapter initialization failed", false},
 	{InitFailed, "failed to initialize the gpu", false},
 	{InitFailed, "requires use of the nvidia open", false},
 	{InitFailed, "assigned to your nvidia device is invalid", false},
 	{InitFailed, "failed to allocate nvkmskapidevice", true},
+	{InitFailed, "no nvidia gpu found", true},
 	{InitFailed, "probe routine failed", true},
 	{InitFailed, "none of the nvidia devices were initialized", true},
 	{InitFailed, "none of the nvidia graphics adapters were initialized", true},
@@ -46,7 +51,7 @@ func parseUncoded(s string) (Line, bool) {
 	}
 	lower := strings.ToLower(s)
 	for _, u := range uncoded {
-		if !strings.Contains(lower, u.words) {
+		if !has(lower, u.words) {
 			continue
 		}
 		l := blank(u.kind)
@@ -54,6 +59,18 @@ func parseUncoded(s string) (Line, bool) {
 		return l, true
 	}
 	return Line{}, false
+}
+
+// has reports whether s has the words, with any text in place of each "*".
+func has(s, words string) bool {
+	for part := range strings.SplitSeq(words, "*") {
+		_, after, ok := strings.Cut(s, part)
+		if !ok {
+			return false
+		}
+		s = after
+	}
+	return true
 }
 
 // essential returns the words of a line without the places in the driver's source that differ from line to line, as in

@@ -40,7 +40,8 @@ func markedAt(text string) int {
 	}
 	note(xidAt(low))
 	for _, words := range [...][]string{{"fallen", "off", "the", "bus"}, {"gpu", "is", "lost"},
-		{"rminitadapter", "failed"}, {"rm_init_adapter", "failed"}, {"nv_err_reset_required"}} {
+		{"rminitadapter", "failed"}, {"rm_init_adapter", "failed"}, {"nv_err_reset_required"}, {"gpu", "is", "probably", "locked"},
+		{"timeout", "waiting", "for", "rpc"}} {
 		note(phraseAt(low, words))
 	}
 	return best
