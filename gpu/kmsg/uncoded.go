@@ -11,6 +11,7 @@ var uncoded = [...]struct {
 	follows bool
 }{
 	{Lost, "fallen off the bus", false},
+	{Lost, "fell off the bus", false},
 	{Lost, "gpu_is_lost", false},
 	{Lost, "gpu is lost", false},
 	{Lost, "gpu *:* is lost", false},

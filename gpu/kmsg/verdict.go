@@ -101,7 +101,7 @@ func yes(s string) string {
 }
 
 // nvlink5 parses "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)". XC tells whether the error is contained
-// to this GPU, i whether it was injected. Of a code that is known to have this form, a part of it is enough. What is
+// to this GPU, i whether it was injected; "cross-contain=0, injected=0," are in use for them. Of a code that is known to have this form, a part of it is enough. What is
 // behind the last comma counts: a part of a process's name may be before it.
 func (v *Verdict) nvlink5(text string, known bool) bool {
 	if i := strings.LastIndex(text, ", "); i >= 0 && v.nvlink5Words(text[i+2:], known) && v.Severity != "" {
@@ -127,18 +127,18 @@ func (v *Verdict) nvlink5Words(text string, known bool) bool {
 		return false
 	}
 	v.Unit, v.Severity = cut(unit, maxUnit), word
-	v.Injected = marked && marks[1] == "i1"
+	v.Injected = marked && marks[1] == "i1" || !marked && word != "" && strings.Contains(rest, " injected=1,")
 	v.Link, v.Status = linkOf(rest), statusWords(rest, "(", ")")
 	return true
 }
 
-// isUnit reports whether s is the name of a unit of the hardware, which is in capitals.
+// isUnit reports whether s is the name of a unit of the hardware, which is in capitals: NETIR_LINK_EVT, NETIR/NETIR_INT.
 func isUnit(s string) bool {
 	if len(s) < 2 || len(s) > maxUnit {
 		return false
 	}
 	for i := range len(s) {
-		if c := s[i]; (c < 'A' || c > 'Z') && c != '_' && (c < '0' || c > '9') {
+		if c := s[i]; (c < 'A' || c > 'Z') && c != '_' && c != '/' && (c < '0' || c > '9') {
 			return false
 		}
 	}
