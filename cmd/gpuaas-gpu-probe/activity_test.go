@@ -187,14 +187,20 @@ func wordsOfCodes(t *testing.T, b *built) {
 	}
 }
 
-// BenchmarkProbe runs the probe over the profile of a real GPU, and gives what it takes as shares of its goals: 0.1 %
-// of a processor at a sample each 15 seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB and half of the
-// time on the H200.
+// BenchmarkProbe runs the probe over the profiles of one GPU and of eight, and gives what it takes as shares of its
+// goals: 0.1 % of a processor at a sample each 15 seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB and
+// half of the time on an H200.
 func BenchmarkProbe(b *testing.B) {
-	const samples, goalCPU, goalMemory = 30, 15 * time.Millisecond, 32 << 10
 	programs := buildAll(b)
+	for _, profile := range []string{"h200", "h100x8"} {
+		b.Run(profile, func(b *testing.B) { programs.measure(b, profile) })
+	}
+}
+
+func (p *built) measure(b *testing.B, profile string) {
+	const samples, goalCPU, goalMemory = 30, 15 * time.Millisecond, 32 << 10
 	for b.Loop() {
-		r := programs.start(b, newControl(b, "h200"), patient)
+		r := p.start(b, newControl(b, profile), patient)
 		r.next(samples)
 		resident := residentPeak(b, r.cmd.Process.Pid)
 		_ = r.stdin.Close()

@@ -20,6 +20,8 @@ var mayBeSkipped = [...]struct {
 	{regexp.MustCompile(`^root may$`), "what only others than root are refused"},
 	{regexp.MustCompile(`needs OpenSSH's sshd`), "its package would start a server on the user's host; run at the end"},
 	{regexp.MustCompile(`needs a C compiler`), "gpuaas-gpu-probe is built without NVML there, which is all of it"},
+	{regexp.MustCompile(`needs (gcc-aarch64-linux-gnu|qemu-user-static)`),
+		"for gpuaas-gpu-probe of another architecture, which make dist builds without NVML there"},
 	{regexp.MustCompile(`needs GPUAAS_NVML_LIBRARY`), "a driver's library is brought by hand"},
 	{regexp.MustCompile(`needs (libnvidia-\S+|python3-pynvml|nvtop|libncursesw6|python3) \(`),
 		"from Debian's contrib and non-free, for gpuaas-gpu-probe with NVML, which is not built there"},
