@@ -2,8 +2,8 @@ package kmsg
 
 import "strings"
 
-// uncoded are the driver's words for what it reports without a code, in lower case, most specific first. A "*" stands
-// for what differs from line to line.
+// uncoded are the driver's words for what it reports without a code, in lower case, most specific first. A "*" is
+// what differs from line to line.
 var uncoded = [...]struct {
 	kind  Kind
 	words string
