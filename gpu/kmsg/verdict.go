@@ -127,7 +127,7 @@ func (v *Verdict) nvlink5Words(text string, known bool) bool {
 		return false
 	}
 	v.Unit, v.Severity = cut(unit, maxUnit), word
-	v.Injected = marked && marks[1] == "i1" || !marked && word != "" && strings.Contains(rest, " injected=1,")
+	v.Injected = (marked && marks[1] == "i1") || (!marked && word != "" && strings.Contains(rest, " injected=1,"))
 	v.Link, v.Status = linkOf(rest), statusWords(rest, "(", ")")
 	return true
 }
