@@ -188,8 +188,8 @@ func wordsOfCodes(t *testing.T, b *built) {
 }
 
 // BenchmarkProbe runs the probe over the profiles of one GPU and of eight, and gives what it takes as shares of its
-// goals: 0.1 % of a processor at a sample each 15 seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB and
-// half of the time on an H200.
+// goals: 0.1 % of a processor at a sample each 15 seconds, and 32 MiB. What a real driver takes comes on top: 16 MiB
+// and half of the time on an H200.
 func BenchmarkProbe(b *testing.B) {
 	programs := buildAll(b)
 	for _, profile := range []string{"h200", "h100x8"} {

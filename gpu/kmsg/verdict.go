@@ -101,8 +101,9 @@ func yes(s string) string {
 }
 
 // nvlink5 parses "NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)". XC tells whether the error is contained
-// to this GPU, i whether it was injected; "cross-contain=0, injected=0," are in use for them. Of a code that is known to have this form, a part of it is enough. What is
-// behind the last comma counts: a part of a process's name may be before it.
+// to this GPU, i whether it was injected; "cross-contain=0, injected=0," are in use for them. Of a code that is known
+// to have this form, a part of it is enough. What is behind the last comma counts: a part of a process's name may be
+// before it.
 func (v *Verdict) nvlink5(text string, known bool) bool {
 	if i := strings.LastIndex(text, ", "); i >= 0 && v.nvlink5Words(text[i+2:], known) && v.Severity != "" {
 		return true
@@ -132,7 +133,7 @@ func (v *Verdict) nvlink5Words(text string, known bool) bool {
 	return true
 }
 
-// isUnit reports whether s is the name of a unit of the hardware, which is in capitals: NETIR_LINK_EVT, NETIR/NETIR_INT.
+// isUnit reports whether s is the name of a unit of the hardware, which is in capitals, as NETIR/NETIR_INT is.
 func isUnit(s string) bool {
 	if len(s) < 2 || len(s) > maxUnit {
 		return false

@@ -40,9 +40,9 @@ func markedAt(text string) int {
 	}
 	note(xidAt(low))
 	for _, words := range [...][]string{{"fallen", "off", "the", "bus"}, {"gpu", "is", "lost"},
-		{"rminitadapter", "failed"}, {"rm_init_adapter", "failed"}, {"nv_err_reset_required"}, {"gpu", "is", "probably", "locked"},
-		{"timeout", "waiting", "for", "rpc"}, {"gsp", "rpc", "timeout"}, {"fell", "off", "the", "bus"},
-		{"uncorrectable", "ecc", "error"}, {"nv_err_gpu_in_fullchip_reset"}} {
+		{"rminitadapter", "failed"}, {"rm_init_adapter", "failed"}, {"nv_err_reset_required"},
+		{"gpu", "is", "probably", "locked"}, {"timeout", "waiting", "for", "rpc"}, {"gsp", "rpc", "timeout"},
+		{"fell", "off", "the", "bus"}, {"uncorrectable", "ecc", "error"}, {"nv_err_gpu_in_fullchip_reset"}} {
 		note(phraseAt(low, words))
 	}
 	return best
