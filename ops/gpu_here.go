@@ -1,11 +1,9 @@
 package ops
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/gpu/report"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
@@ -95,7 +94,7 @@ func (s *Site) probeHere(ctx context.Context) (out []byte, code int, words strin
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	stdout, stderr := &firstBytes{most: gpuProbeOutput, full: full}, &firstBytes{most: 1 << 10, full: func() {}}
+	stdout, stderr := &bounded.Head{Most: gpuProbeOutput, Full: full}, &bounded.Head{Most: 1 << 10}
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, probeGrace
 	if err := cmd.Start(); err != nil {
 		return nil, 0, "", &noProbeError{report.Unstartable, err.Error()}
@@ -117,27 +116,9 @@ func (s *Site) probeHere(ctx context.Context) (out []byte, code int, words strin
 	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return nil, 0, "", fmt.Errorf("run the probe: %w", err)
 	}
-	code, words = cmd.ProcessState.ExitCode(), stderr.kept.String()
+	code, words = cmd.ProcessState.ExitCode(), stderr.String()
 	if code < 0 {
 		words = cmd.ProcessState.String() + " " + words
 	}
-	return stdout.kept.Bytes(), code, words, nil
+	return stdout.Bytes(), code, words, nil
 }
-
-// firstBytes keeps the first bytes that are written to it, and says when there are more. Its buffer is not embedded,
-// since io.Copy would use its ReadFrom, which is not bounded.
-type firstBytes struct {
-	kept bytes.Buffer
-	most int
-	full func()
-}
-
-func (f *firstBytes) Write(p []byte) (int, error) {
-	if len(p) > f.most-f.kept.Len() {
-		f.full()
-	}
-	f.kept.Write(p[:min(len(p), f.most-f.kept.Len())])
-	return len(p), nil
-}
-
-var _ io.Writer = (*firstBytes)(nil)

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/chaos/drill"
 	"github.com/gpuaas/gpuaasctl/chaos/step"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Local is the operator's own machine: independent probes run there, as the operator, and it is never broken.
@@ -41,7 +41,7 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	cmd.Env = hereEnv()
 	cmd.Stdin = strings.NewReader(e.Stdin)
 	cmd.WaitDelay = hereGrace
-	out := &kept{}
+	out := &bounded.Head{Most: toolKept}
 	cmd.Stdout, cmd.Stderr = out, out
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -49,7 +49,7 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 	case ctx.Err() != nil:
 		return drill.Output{}, fmt.Errorf("%s: %w", e.Argv[0], ctx.Err())
 	case errors.As(err, &exit) && exit.Exited(), err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return drill.Output{Code: cmd.ProcessState.ExitCode(), Text: out.b.String()}, nil
+		return drill.Output{Code: cmd.ProcessState.ExitCode(), Text: out.String()}, nil
 	}
 	return drill.Output{}, err
 }
@@ -57,11 +57,3 @@ func (here) Exec(ctx context.Context, e step.Exec) (drill.Output, error) {
 // hereEnv lists the only environment variables that a drill's program gets; the operator's others include tokens
 // and agents' sockets.
 func hereEnv() []string { return []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} }
-
-// kept is the beginning of an output. It does not embed a bytes.Buffer, whose ReadFrom has no limit.
-type kept struct{ b bytes.Buffer }
-
-func (k *kept) Write(p []byte) (int, error) {
-	k.b.Write(p[:min(len(p), toolKept-k.b.Len())])
-	return len(p), nil
-}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 // Runner runs a program on the machine. A non-zero exit code is not an error; a program that could not be run, or not
@@ -92,7 +93,7 @@ func (c Command) Run(ctx context.Context, argv ...string) (Answer, error) {
 		out.end(until)
 		errs.end(until)
 	}
-	a := Answer{Out: out.kept.Bytes(), Err: errs.kept.Bytes(), Code: cmd.ProcessState.ExitCode(), Cut: out.cut}
+	a := Answer{Out: out.Bytes(), Err: errs.Bytes(), Code: cmd.ProcessState.ExitCode(), Cut: out.Cut()}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -124,14 +125,14 @@ func (c Command) Output(ctx context.Context, argv ...string) (string, error) {
 // output is the pipe for one of a program's outputs. os/exec would wait for the pipe's end, which also depends on
 // concurrent forks, and fail if that takes too long.
 type output struct {
-	clipped
+	bounded.Head
 	from, to *os.File
 	done     chan struct{}
 }
 
 func newOutput(most int) (*output, error) {
 	from, to, err := os.Pipe()
-	return &output{clipped: clipped{most: most}, from: from, to: to, done: make(chan struct{})}, err
+	return &output{Head: bounded.Head{Most: most}, from: from, to: to, done: make(chan struct{})}, err
 }
 
 // read begins to read; the program has its end of the pipe.
@@ -139,7 +140,7 @@ func (o *output) read() {
 	_ = o.to.Close()
 	go func() {
 		defer close(o.done)
-		_, _ = io.Copy(&o.clipped, o.from) // to its end, or to the deadline of end
+		_, _ = io.Copy(&o.Head, o.from) // to its end, or to the deadline of end
 	}()
 }
 
@@ -172,18 +173,4 @@ func (o *output) end(until time.Time) {
 
 func (o *output) close() {
 	_, _ = o.from.Close(), o.to.Close()
-}
-
-// clipped keeps the first bytes written to it. The buffer is not embedded, since its ReadFrom has no limit.
-type clipped struct {
-	kept bytes.Buffer
-	most int
-	cut  bool
-}
-
-func (c *clipped) Write(p []byte) (int, error) {
-	room := min(len(p), c.most-c.kept.Len())
-	c.kept.Write(p[:room])
-	c.cut = c.cut || room < len(p)
-	return len(p), nil
 }

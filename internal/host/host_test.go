@@ -282,7 +282,7 @@ func TestOutputIsReadHoweverLate(t *testing.T) {
 	}
 	o.read()
 	o.end(past)
-	if got := o.kept.String(); got != "in time" {
+	if got := o.String(); got != "in time" {
 		t.Errorf("%q", got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 const (
@@ -67,9 +69,9 @@ func (n *Node) Exec(ctx context.Context, s Script) (Answer, error) {
 	client, sudo := l.shell()
 	ctx, cancel := context.WithTimeout(ctx, s.within())
 	defer cancel()
-	c := &call{out: capped{most: max(s.Keep, 0)}, words: capped{most: greetingKept}, over: make(chan struct{})}
+	c := &call{out: bounded.Head{Most: max(s.Keep, 0)}, words: bounded.Head{Most: greetingKept}, over: make(chan struct{})}
 	if s.Keep == 0 {
-		c.out.most = keptOutput
+		c.out.Most = keptOutput
 	}
 	done := make(chan error, 1)
 	l.wg.Go(func() { done <- c.run(ctx, l, client, command(s.Text, sudo, s.Args...), s.Input) })
@@ -116,8 +118,8 @@ type call struct {
 	over chan struct{} // closed when the script has reported its program's end
 
 	mu    sync.Mutex // guards the fields below
-	out   capped
-	words capped
+	out   bounded.Head
+	words bounded.Head
 	notes []string
 	noted int    // bytes of notes
 	line  []byte // incomplete line of stderr
@@ -163,8 +165,8 @@ func (c *call) run(ctx context.Context, l *link, client *ssh.Client, cmd string,
 func (c *call) answer(err error, sudo bool) (Answer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := Answer{Notes: c.notes, Words: foreign(strings.TrimSpace(c.words.kept.String()))}
-	_, out, begun := bytes.Cut(c.out.kept.Bytes(), []byte(sentinel+" begin\n"))
+	a := Answer{Notes: c.notes, Words: foreign(strings.TrimSpace(c.words.String()))}
+	_, out, begun := bytes.Cut(c.out.Bytes(), []byte(sentinel+" begin\n"))
 	if begun {
 		a.Output, a.Notes = out, append([]string{"begin"}, a.Notes...)
 	}

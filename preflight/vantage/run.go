@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 )
 
 const (
@@ -78,14 +80,14 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 		return nil, l.execError(ctx, "opening a channel", err)
 	}
 	defer session.Close()
-	out, words := &capped{most: runOutput}, &capped{most: greetingKept}
+	out, words := &bounded.Head{Most: runOutput}, &bounded.Head{Most: greetingKept}
 	session.Stdin, session.Stdout, session.Stderr = bytes.NewReader(input), out, words
 	err = session.Run(cmd)
 	if ctx.Err() != nil {
 		return nil, stopped(ctx, phaseExec, l.noAnswer())
 	}
 	var lines []string
-	for line := range strings.Lines(out.kept.String()) {
+	for line := range strings.Lines(out.String()) {
 		if rest, ours := strings.CutPrefix(strings.TrimRight(line, "\r\n"), sentinel+" "); ours {
 			lines = append(lines, rest)
 		}
@@ -93,24 +95,12 @@ func (l *link) run(ctx context.Context, client *ssh.Client, cmd string, input []
 	switch {
 	case len(lines) > 0:
 		return lines, nil
-	case words.kept.Len() > 0:
-		return nil, fmt.Errorf("the script printed nothing: %s", foreign(words.kept.String()))
+	case len(words.Bytes()) > 0:
+		return nil, fmt.Errorf("the script printed nothing: %s", foreign(words.String()))
 	case err != nil:
 		return nil, fmt.Errorf("the script printed nothing: %w", err)
 	}
 	return nil, errors.New("the script printed nothing")
-}
-
-// capped keeps the first bytes that are written to it, and drops the rest. It does not embed bytes.Buffer, since
-// io.Copy would use its ReadFrom, which is not bounded.
-type capped struct {
-	kept bytes.Buffer
-	most int
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.kept.Write(p[:min(len(p), max(0, c.most-c.kept.Len()))])
-	return len(p), nil
 }
 
 // Quote joins argv into one command line for a login shell, the only form that SSH's exec request has. Every word is

@@ -125,7 +125,7 @@ func statusPage(doc *Status) []page.Block {
 	return d.Blocks
 }
 
-// notJudged stands for the health of an error that is over.
+// notJudged is shown in place of the health of an error that is over.
 const notJudged = "not judged"
 
 func notes(d *page.Doc, all []string) {
