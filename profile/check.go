@@ -62,6 +62,8 @@ func problems(p *Profile) []problem {
 	commandProblems(p, add)
 	appProblems(p, add)
 	add("gpu.policy", checkGPUPolicy(p.GPU))
+	add("kind", checkKind(p.Kind))
+	add("agent.present", checkAbsentAgent(p.Agent))
 	return out
 }
 

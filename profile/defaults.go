@@ -14,15 +14,24 @@ const (
 	ourAgent = "gpuaas-agent" // file name of our agent's program
 )
 
+// withDefaults fills in the paths of the reference platform's agent; an agent that is absent has none.
+func (a Agent) withDefaults() Agent {
+	if a.Absent() {
+		return a
+	}
+	a.Unit = cmp.Or(a.Unit, DefaultAgentUnit)
+	a.EnvFile = cmp.Or(a.EnvFile, DefaultAgentEnvFile)
+	a.Dir = cmp.Or(a.Dir, DefaultAgentDir)
+	a.Binary = cmp.Or(a.Binary, DefaultAgentBinary)
+	a.Record = cmp.Or(a.Record, DefaultAgentRecord)
+	a.GPUState = cmp.Or(a.GPUState, DefaultGPUState)
+	return a
+}
+
 // WithDefaults returns p with every unset value that has a default filled in: the agent's paths, the whole policy and
 // the whole mapping. SSH stays as it is, since unset values come from the operator's ssh_config.
 func (p Profile) WithDefaults() Profile {
-	p.Agent.Unit = cmp.Or(p.Agent.Unit, DefaultAgentUnit)
-	p.Agent.EnvFile = cmp.Or(p.Agent.EnvFile, DefaultAgentEnvFile)
-	p.Agent.Dir = cmp.Or(p.Agent.Dir, DefaultAgentDir)
-	p.Agent.Binary = cmp.Or(p.Agent.Binary, DefaultAgentBinary)
-	p.Agent.Record = cmp.Or(p.Agent.Record, DefaultAgentRecord)
-	p.Agent.GPUState = cmp.Or(p.Agent.GPUState, DefaultGPUState)
+	p.Agent = p.Agent.withDefaults()
 	p.Policy = withDefaultPolicy(p.Policy)
 	p.Mapping = p.Mapping.withDefaults()
 	return p

@@ -17,6 +17,9 @@ import (
 type Profile struct {
 	Name string `yaml:"-"`
 
+	// Kind says which platform the profile describes, one of Kinds; "" if it does not say.
+	Kind string `yaml:"kind,omitempty"`
+
 	APIBase      string `yaml:"api_base,omitempty"`
 	TerminalBase string `yaml:"terminal_base,omitempty"`
 	// for the operator's side; the operator's hosts file is never edited
@@ -44,6 +47,7 @@ type Profile struct {
 	Auth        Auth                         `yaml:"auth,omitempty"`
 	Trust       Trust                        `yaml:"trust,omitempty"`
 	Agent       Agent                        `yaml:"agent,omitempty"`
+	Allocation  Allocation                   `yaml:"allocation,omitempty"`
 	Policy      map[string]int64             `yaml:"policy,omitempty"`  // catalogue keys; may tighten
 	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
 	Mapping     Mapping                      `yaml:"mapping,omitempty"`
@@ -101,6 +105,10 @@ type Trust struct {
 
 // Agent has the paths of the agent on a node.
 type Agent struct {
+	// Present is false if no agent runs on this environment's nodes: then nothing that is about one is asked. Default:
+	// true.
+	Present *bool `yaml:"present,omitempty"`
+
 	Unit    string `yaml:"unit,omitempty"`     // default gpuaas-node-agent.service
 	EnvFile string `yaml:"env_file,omitempty"` // default /etc/gpuaas/agent.env
 	Dir     string `yaml:"dir,omitempty"`      // default /etc/gpuaas
@@ -113,11 +121,22 @@ type Agent struct {
 	VersionCommand []string `yaml:"version_command,omitempty,flow"`
 }
 
+// Absent reports whether the profile declares that no agent runs on its nodes.
+func (a Agent) Absent() bool { return a.Present != nil && !*a.Present }
+
+// Allocation says whether nodes are given to tenants by allocations.
+type Allocation struct {
+	Present *bool `yaml:"present,omitempty"` // default true
+}
+
+// Absent reports whether the profile declares that this environment has no allocations.
+func (a Allocation) Absent() bool { return a.Present != nil && !*a.Present }
+
 // IsOurs reports whether the profile declares that the agent is gpuaas-agent: binary is named gpuaas-agent or
 // gpuaas-agent-*, unit is named gpuaas-*, and the version command is empty. Call it on a profile with defaults.
 func (a Agent) IsOurs() bool {
 	name := path.Base(a.Binary)
-	return len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) &&
+	return !a.Absent() && len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) &&
 		strings.HasPrefix(a.Unit, "gpuaas-")
 }
 

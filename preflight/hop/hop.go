@@ -38,6 +38,7 @@ type Hop struct {
 
 	Budget   time.Duration                 // for the hop's steps and counter-probes together
 	Patience string                        // policy key of the seconds that are added to Budget; "": none
+	Agent    bool                          // about the agent: left out where the profile declares none
 	Profile  func(p *profile.Profile) Gate // what the profile must have for the whole hop; nil: nothing
 	Steps    []Step
 

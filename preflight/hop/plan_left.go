@@ -16,6 +16,9 @@ const (
 
 	skipNoSession = "--run-ws-smoke=false"
 	SkipWatch     = "not asked: a watch changes nothing (--full asks it)"
+
+	noAgent      = "the profile declares no agent (agent.present: false)"
+	noAllocation = "the profile declares no allocation (allocation.present: false)"
 )
 
 // leftOut has, while a plan is made, the gates of the hops and steps that are left out, by hop id and by fact id.
@@ -83,6 +86,9 @@ func (out leftOut) step(s *Step, p *profile.Profile, o Options) Gate {
 // Planned says, before the walk, whether the operator gave what the step needs, else Skip, and whether the platform has
 // it, else Never.
 func (s *Step) Planned(p *profile.Profile, o Options) Gate {
+	if s.Needs.Agent && p.Agent.Absent() {
+		return gate(Never, noAgent)
+	}
 	own := ask(s.Needs.Profile, p)
 	if own.Verdict == Skip {
 		return own
@@ -108,17 +114,20 @@ func (s *Step) Planned(p *profile.Profile, o Options) Gate {
 // Planned says, before the walk, whether the whole hop is left out, with all of its steps.
 func (h *Hop) Planned(p *profile.Profile, s diag.Subject, o Options) Gate {
 	for _, out := range []struct {
-		left bool
-		why  string
+		left    bool
+		verdict Verdict
+		why     string
 	}{
-		{len(o.Only) > 0 && !slices.Contains(o.Only, h.ID), SkipOnly},
-		{slices.Contains(o.Skip, h.ID), SkipSkip},
-		{s.AllocationID == "" && h.Allocation, "no --allocation-id given"},
-		{o.Watch && h.session(), SkipWatch},
-		{!o.Session && h.session(), skipNoSession},
+		{len(o.Only) > 0 && !slices.Contains(o.Only, h.ID), Skip, SkipOnly},
+		{slices.Contains(o.Skip, h.ID), Skip, SkipSkip},
+		{h.Agent && p.Agent.Absent(), Never, noAgent},
+		{h.Allocation && p.Allocation.Absent(), Never, noAllocation},
+		{s.AllocationID == "" && h.Allocation, Skip, "no --allocation-id given"},
+		{o.Watch && h.session(), Skip, SkipWatch},
+		{!o.Session && h.session(), Skip, skipNoSession},
 	} {
 		if out.left {
-			return gate(Skip, out.why)
+			return gate(out.verdict, out.why)
 		}
 	}
 	return ask(h.Profile, p)

@@ -39,6 +39,7 @@ type Needs struct {
 	Token   bool // the operator's token, which is sent
 	Session bool // a terminal session, which the step is part of
 	NoAPI   bool // not even a known API
+	Agent   bool // the agent on the node, or what it keeps there
 
 	Paths  []string // the platform's paths (profile.Path...) that are requested
 	Fields []string // the fields of answers that it reads; for "a|b" one of the two is enough

@@ -23,7 +23,7 @@ func nodeHeartbeat() hop.Hop {
 		Ask:   func(e *hop.Env, _ *hop.Case) diag.Request { return world.AskReadModel(e) },
 	}
 	return hop.Hop{
-		ID: id, Budget: 5 * time.Second,
+		ID: id, Agent: true, Budget: 5 * time.Second,
 		Causes: hop.Causes{
 			ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 			Behind:      []diag.HopID{diag.HopNodeTaskRoundtrip}, // a platform that accepts no task records no heartbeat either

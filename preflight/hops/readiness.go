@@ -17,12 +17,13 @@ import (
 func nodeReadiness() hop.Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}
+	needsAgent := hop.Needs{Hops: needs, Agent: true}
 	return hop.Hop{
 		ID: id, Budget: 8 * time.Second,
 		Role: hop.Role{Unwatched: "a write on the node's disks"},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
+				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needsAgent,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
 				},
@@ -36,7 +37,7 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
+				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: needsAgent,
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return f.Failure == diag.ProcessStopped && world.AnsweredSince(c, f) != ""
 				},
@@ -45,7 +46,7 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: hop.Needs{Hops: needs},
+				Name: hop.StepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: needsAgent,
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
 				},

@@ -24,7 +24,7 @@ func nodeRecoveryStatus() hop.Hop {
 	id := diag.HopNodeRecoveryStatus
 	needSSH := []diag.HopID{diag.HopNodeOpsAccess}
 	return hop.Hop{
-		ID: id, Budget: 9 * time.Second,
+		ID: id, Agent: true, Budget: 9 * time.Second,
 		Causes: hop.Causes{
 			Behind: hop.PlatformReads(), ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI},
 			Reads: []diag.HopID{diag.HopControlPlaneAccess, diag.HopNodeTerminalReachability},

@@ -22,7 +22,7 @@ const (
 func nodeRuntimeAPI() hop.Hop {
 	id := diag.HopNodeRuntimeAPI
 	return hop.Hop{
-		ID: id, Budget: 9 * time.Second,
+		ID: id, Agent: true, Budget: 9 * time.Second,
 		About:   hop.About{Clears: diag.AboutAPIWay, AgentCame: world.AgentAnswered},
 		Silence: &hop.Silence{Signal: diag.SigAPIUnreachable, Side: "", Request: "the node's request to its API"},
 		Steps: []hop.Step{{

@@ -25,7 +25,7 @@ func nodeTaskRoundtrip() hop.Hop {
 	id := diag.HopNodeTaskRoundtrip
 	paths, fields := []string{profile.PathNodeTasks, profile.PathTask}, []string{"task.id", "task.status"}
 	return hop.Hop{
-		ID: id, Budget: roundtripBudget,
+		ID: id, Agent: true, Budget: roundtripBudget,
 		Causes: hop.Causes{
 			ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		},
