@@ -37,6 +37,12 @@ func NotFound(err error) bool {
 	return errors.As(err, &r) && r.phase == phaseDNS
 }
 
+// KeyUnknown reports whether err means that no key of the node itself was accepted yet. A changed key is another error.
+func KeyUnknown(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.word == diag.SSHHostKeyUnknown
+}
+
 // foreignKept bounds how much of another program's output goes into a detail.
 const foreignKept = 240
 

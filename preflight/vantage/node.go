@@ -51,7 +51,7 @@ func (c *NodeConfig) unit() string                  { return c.ofAgent(c.Agent.U
 func (c *NodeConfig) envFile() string               { return c.ofAgent(c.Agent.EnvFile, profile.DefaultAgentEnvFile) }
 func (c *NodeConfig) binary() string                { return cmp.Or(c.Agent.Binary, profile.DefaultAgentBinary) }
 
-// ofAgent returns what the helper is told of the agent: a setting or its default, "" where there is no agent.
+// ofAgent returns what the helper is asked about the agent: a setting or its default, "" where there is no agent.
 func (c *NodeConfig) ofAgent(set, standard string) string {
 	if c.Agent.Absent() {
 		return ""

@@ -97,6 +97,8 @@ var rules = []rule{
 	{"ops/history", []string{"diag", "internal/bounded", "internal/owned", "internal/sleep"},
 		[]string{"modernc.org/sqlite"},
 		"the history keeps reports and compares none, so that what changed stays a pure question"},
+	{"ops/discover", []string{"diag", "profile", "preflight/vantage", "internal/bounded"}, nil,
+		"it looks before there is a profile, so it must not need one, nor walk"},
 	{"chaos/step", []string{"internal/bounded"}, nil,
 		"a drill is data: what makes it, what carries it out and what reads its journal share nothing else"},
 	{"chaos/node", []string{"chaos/step", "internal/host", "internal/durable",
