@@ -19,6 +19,10 @@ type DNSFacts struct {
 	Server     string   `json:"server,omitempty"`      // host:port of the DNS server that answered or was asked
 	SourceLine string   `json:"source_line,omitempty"` // hosts file line, as path:number
 	RCode      string   `json:"rcode,omitempty"`
+	// the fully qualified name that has the addresses, if the search list of resolv.conf made it of Name
+	Completed string `json:"completed,omitempty"`
+	// the kind of records (A, AAAA) that the server left unanswered until the look-up ended, while it gave the other
+	Unanswered string `json:"unanswered,omitempty"`
 	// the server's answer over UDP was truncated, and the query over TCP failed
 	Truncated  bool   `json:"truncated,omitempty"`
 	Unset      bool   `json:"unset,omitempty"` // resolv.conf names no server or is missing, so this machine was asked
@@ -84,7 +88,7 @@ func unnamed(unset bool) string {
 // Words returns the look-up, and each name server's answer.
 func (d *DNSFacts) Words() []Line {
 	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
-		unnamed(d.Unset), d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
+		pair("for ", d.Completed), pair("without an answer for ", d.Unanswered), unnamed(d.Unset), d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
 	for i := range d.Servers {
 		lines = append(lines, d.Servers[i].words())
 	}
@@ -109,6 +113,7 @@ func (d *DNSFacts) Properties(*Fact) []Property {
 		{ChangeDNSAnswer, PropertyAddresses, strings.Join(slices.Sorted(slices.Values(d.Addresses)), " ")},
 		{ChangeDNSAnswer, "dns.source", d.Source},
 		{ChangeResolver, "dns.server", d.Server},
+		{ChangeDNSAnswer, "dns.completed", d.Completed},
 	}
 }
 

@@ -89,6 +89,7 @@ const (
 	DetailDenyingRoute  Detail = "denied_by_route"  // a route of the measuring machine denies the address
 	DetailDenyingFilter Detail = "denied_by_filter" // a packet filter, and no route, may deny the address
 	DetailOtherCAAlike  Detail = "other_ca_alike"   // the profile's CA does not verify the server either
+	DetailSearchList    Detail = "search_list"      // the search list of resolv.conf made another name of the one asked for
 	DetailTLSStall      Detail = "timeout_in_tls"   // the connection was accepted, and the handshake got no answer
 	DetailBannerStall   Detail = "timeout_in_banner"
 	DetailKeyStall      Detail = "timeout_in_host_key"
@@ -98,7 +99,7 @@ const (
 
 // AllDetails has every word once.
 var AllDetails = [...]Detail{DetailMasked, DetailFrozen, DetailDenyingRoute, DetailDenyingFilter, DetailOtherCAAlike,
-	DetailTLSStall, DetailBannerStall, DetailKeyStall, DetailAuthStall, DetailExecStall}
+	DetailSearchList, DetailTLSStall, DetailBannerStall, DetailKeyStall, DetailAuthStall, DetailExecStall}
 
 // Situation is what a report knows when it selects the steps for its blame.
 type Situation struct {

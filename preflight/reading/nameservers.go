@@ -102,6 +102,15 @@ func resolverWords(f *diag.Fact) string {
 	return text
 }
 
+// CompletedName describes a failure behind a name that the search list completed: a wildcard of that domain answers for
+// every name, and leads elsewhere. "" for a name without a dot, which is meant to be completed.
+func CompletedName(f *diag.Fact) string {
+	if f.Failure == diag.OK || f.DNS == nil || f.DNS.Completed == "" || !strings.Contains(f.DNS.Name, ".") {
+		return ""
+	}
+	return "the answer came for " + strings.TrimSuffix(f.DNS.Completed, ".") + " (search list of /etc/resolv.conf)"
+}
+
 // deniedBySome reports whether a name server denies the name.
 func deniedBySome(d *diag.DNSFacts) bool {
 	return slices.ContainsFunc(d.Servers, func(a diag.DNSAnswer) bool { return a.Denies() })

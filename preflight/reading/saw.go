@@ -55,6 +55,7 @@ var details = [...]struct {
 	{failedBy(diag.TLSProtocol), func(f *diag.Fact) string { return OneLine(f.Detail) }}, // which alert it was
 	{lookingUp, func(f *diag.Fact) string { return after("asked ", f.DNS.Server) }},
 	{nil, resolverWords},
+	{nil, CompletedName},
 	{truncated, always("its answer over UDP is truncated, and the query over TCP failed")},
 	{failedBeforeHTTP, func(f *diag.Fact) string {
 		return after("its name servers do not agree: ", nameServersDiffer(f.DNS))

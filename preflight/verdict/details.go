@@ -21,6 +21,7 @@ var details = [...]detail{
 		return f.Denial != nil && f.Denial.Route == "" && len(f.Denial.PacketFilters) > 0
 	}},
 	{diag.DetailOtherCAAlike, otherCAAlike},
+	{diag.DetailSearchList, func(_ *hop.Case, f *diag.Fact) bool { return reading.CompletedName(f) != "" }},
 	{diag.DetailTLSStall, stalledIn("tls")},
 	{diag.DetailBannerStall, stalledIn("banner")},
 	{diag.DetailKeyStall, stalledIn("host_key")},

@@ -46,6 +46,9 @@ type found struct {
 	line   string // path:number in a hosts file
 	server string // host:port of the DNS server that answered, or was asked last
 	rcode  string
+	whole  string           // the name that has the addresses, if it is another than the one asked for
+	kind   dnsmessage.Type  // of the records that were asked for
+	mute   string           // the kind of records that the server did not answer, while it answered the other
 	each   []diag.DNSAnswer // the separate answer of each server
 	turns  bool             // the servers take turns
 	unset  bool             // resolv.conf names no server
@@ -75,14 +78,14 @@ func (c *exchange) lookup(ctx context.Context) bool {
 		got = found{addrs: []netip.Addr{literal}, source: sourceLiteral}
 	case c.req.Resolver != "":
 		got = question{servers: []string{withPort(c.req.Resolver, "53")}, names: []string{c.to.host + "."},
-			timeout: resolverTimeout, attempts: resolverAttempts}.ask(ctx, c.p)
+			exact: c.to.host + ".", timeout: resolverTimeout, attempts: resolverAttempts}.ask(ctx, c.p)
 		d.DurationMS = since(began)
 	default:
 		got = c.lookupHost(ctx, c.to.host)
 		d.DurationMS = since(began)
 	}
 	d.Source, d.SourceLine, d.Server, d.RCode, d.Servers = got.source, got.line, got.server, got.rcode, got.each
-	d.Truncated, d.Rotates, d.Unset = got.cut, got.turns, got.unset
+	d.Completed, d.Unanswered, d.Truncated, d.Rotates, d.Unset = got.whole, got.mute, got.cut, got.turns, got.unset
 	d.BehindFile, d.Behind = got.file, got.behind
 	if len(got.addrs) == 0 {
 		c.stopped(ctx, phaseDNS, diag.DNSTimeout, got.word, got.err)
@@ -107,6 +110,7 @@ func withPort(host, port string) string {
 type question struct {
 	servers  []string // host:port
 	names    []string // fully qualified
+	exact    string   // the one among names that was asked for; the search list made the others of it
 	timeout  time.Duration
 	attempts int
 	rotate   bool // each look-up of the host may begin with any of the servers
@@ -158,6 +162,9 @@ func (q question) askInOrder(ctx context.Context) found {
 	for _, name := range q.names {
 		got := q.askName(ctx, name)
 		if len(got.addrs) > 0 {
+			if q.exact != "" && name != q.exact {
+				got.whole = name
+			}
 			return got
 		}
 		worst = worse(worst, got)
@@ -214,6 +221,9 @@ func askBoth(ctx context.Context, server, name string) found {
 	switch {
 	case len(first.addrs) > 0:
 		first.addrs = append(first.addrs, second.addrs...)
+		if second.rcode == "" && !second.cut {
+			first.mute = kindName(second.kind)
+		}
 		return first
 	case len(second.addrs) > 0:
 		return second
@@ -223,7 +233,7 @@ func askBoth(ctx context.Context, server, name string) found {
 
 // askOne sends one query. If the answer was truncated, it allows a large one over UDP, and then repeats it over TCP.
 func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) found {
-	f := found{source: sourceDNS, server: server}
+	f := found{source: sourceDNS, server: server, kind: kind}
 	var r reply
 	q, err := nameQuestion(name, kind)
 	if err == nil {
@@ -251,10 +261,13 @@ func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) foun
 	}
 	if len(f.addrs) == 0 {
 		f.word = rcodeWord(r.rcode)
-		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, strings.TrimPrefix(kind.String(), "Type"), name, f.rcode)
+		f.err = fmt.Errorf("%s has no %s answer for %s: %s", server, kindName(kind), name, f.rcode)
 	}
 	return f
 }
+
+// kindName is the kind of records as name servers call it: A, AAAA.
+func kindName(kind dnsmessage.Type) string { return strings.TrimPrefix(kind.String(), "Type") }
 
 // rcodeWord returns the failure of an answer without addresses. A code that is neither positive nor negative means that
 // the server failed.

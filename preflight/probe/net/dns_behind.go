@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +33,8 @@ func (p *Prober) lookupDNS(ctx context.Context, resolv, name string) found {
 	defer cancel()
 	failed := make(chan struct{})
 	behind := p.askBehind(asking, conf, name, failed)
-	got := question{servers: conf.servers, names: conf.names(name), timeout: conf.timeout,
+	got := question{servers: conf.servers, names: conf.names(name),
+		exact: strings.TrimSuffix(name, ".") + ".", timeout: conf.timeout,
 		attempts: conf.attempts, rotate: conf.rotate && len(conf.servers) > 1}.ask(ctx, p)
 	got.unset = conf.unset
 	switch got.word {
