@@ -74,7 +74,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopTerminalPublicRoute, Title: "public terminal route answers", Layer: LayerEdge, Tenants: "terminal",
 		About:   "A pass means: the gateway's health page answered 200 through the public route. The root path is not requested: a 404 may be correct there.",
-		Signals: []Signal{SigPublicRouteMissing, SigNetworkUnstable, SigControlPlaneUnreachable},
+		Signals: []Signal{SigPublicRouteMissing, SigTerminalEdgeTLS, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,

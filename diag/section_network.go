@@ -88,7 +88,8 @@ func unnamed(unset bool) string {
 // Words returns the look-up, and each name server's answer.
 func (d *DNSFacts) Words() []Line {
 	lines := []Line{line("dns", d.Name, strings.Join(d.Addresses, " "), pair("from ", d.Source), pair("server ", d.Server),
-		pair("for ", d.Completed), pair("without an answer for ", d.Unanswered), unnamed(d.Unset), d.SourceLine, d.RCode, cutShort(d.Truncated), took(d.DurationMS))}
+		pair("for ", d.Completed), pair("without an answer for ", d.Unanswered), unnamed(d.Unset), d.SourceLine, d.RCode,
+		cutShort(d.Truncated), took(d.DurationMS))}
 	for i := range d.Servers {
 		lines = append(lines, d.Servers[i].words())
 	}
@@ -217,6 +218,9 @@ type CertInfo struct {
 	NotBefore   Time     `json:"not_before"`
 	NotAfter    Time     `json:"not_after"`
 	Fingerprint string   `json:"fingerprint"` // sha256 of the DER, lower-case hex
+	// what its extended key usage limits it to: server, client, any, other; absent if it has none, which limits nothing
+	Usages    []string `json:"usages,omitempty"`
+	IssuerURL string   `json:"issuer_url,omitempty"` // where it says that its issuer's certificate is (AIA)
 }
 
 // TLSFacts is one handshake. Chain is recorded even if the verification failed.
@@ -238,7 +242,29 @@ type TLSFacts struct {
 	// Misdated is the certificate whose dates failed the verification: the server's own, a CA between it and the root, or
 	// the root in the bundle. Absent for any other failure.
 	Misdated *CertInfo `json:"misdated,omitempty"`
+	// Flaw is why the server's certificate did not verify, beyond the failure; absent if nothing more is known.
+	Flaw CertFlaw `json:"flaw,omitempty"`
 }
+
+// CertFlaw is what is wrong with a server's certificate, or its chain, beyond the failure of its verification.
+type CertFlaw string
+
+// The closed list.
+const (
+	FlawSelfSigned   CertFlaw = "self_signed"          // it signed itself, and is not among the roots
+	FlawNoIssuer     CertFlaw = "issuer_not_presented" // no certificate of its issuer's name was presented, or is a root
+	FlawOtherKey     CertFlaw = "issuer_has_other_key" // a root has its issuer's name, and did not sign it
+	FlawWeak         CertFlaw = "weak_signature"       // SHA-1 or MD5, which no client accepts any more
+	FlawNotForServer CertFlaw = "not_for_servers"      // its extended key usage lacks servers
+	FlawNoCA         CertFlaw = "signed_by_no_ca"      // what signed it may not sign certificates
+	FlawNotAllowed   CertFlaw = "name_not_allowed"     // a CA of its chain may not sign for its names, or so deep
+	FlawNameInCN     CertFlaw = "name_in_cn_only"      // it has no alternative names, and the name is in its subject alone
+	FlawNoIPName     CertFlaw = "no_ip_name"           // it was asked for an address, and has no such alternative name
+)
+
+// CertFlaws has every word once.
+var CertFlaws = [...]CertFlaw{FlawSelfSigned, FlawNoIssuer, FlawOtherKey, FlawWeak, FlawNotForServer, FlawNoCA,
+	FlawNotAllowed, FlawNameInCN, FlawNoIPName}
 
 // Words returns the handshake, the server's chain, and its request for a client certificate.
 func (t *TLSFacts) Words() []Line {

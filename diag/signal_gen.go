@@ -41,6 +41,7 @@ const (
 	SigTaskBacklogStale        Signal = "node_task_backlog_stale"
 	SigTokenMintFailed         Signal = "terminal_token_mint_failed"
 	SigPublicRouteMissing      Signal = "terminal_public_route_missing"
+	SigTerminalEdgeTLS         Signal = "terminal_edge_tls_failed"
 	SigUpgradeFailed           Signal = "terminal_gateway_upgrade_failed"
 	SigOpenWithoutStream       Signal = "terminal_open_without_stream"
 	SigNodeStreamTimeout       Signal = "terminal_node_stream_timeout"
@@ -79,6 +80,8 @@ var signalRows = [...]SignalRow{
 			{Text: "walk this hop from another network[: {1}]; if the API does not answer there either, it or its edge is down; fix that first", Commands: []string{"{preflight} --only control_plane_access"}, Side: SideOperator},
 			{Text: "fix the look-up of the API's name on the operator's side", About: []Aspect{AboutName}, Side: SideOperator},
 			{Text: "fix the VPN, route or firewall on the operator's side", About: []Aspect{AboutPath}, Side: SideOperator},
+			{Text: "renew the certificate that [{api_base}|the API] presents, or the expired one of its chain, and reload its edge: it reads the new file only then", Only: []string{"tls_expired"}},
+			{Text: "give the API's edge the certificate with the intermediates that signed it in one file (the full chain), and reload it", Only: []string{"issuer_not_presented"}},
 			{Text: "compare the certificate that it shows with the CA that the profile names (trust.operator_ca)", About: []Aspect{AboutServerCert}, Side: SideOperator},
 		},
 		Proof: RepairProof{Hops: []HopID{HopControlPlaneAccess}},
@@ -442,6 +445,7 @@ var signalRows = [...]SignalRow{
 			{Text: "renew the certificate that [{api_addr}|the node API] presents, or the expired one of its chain; the node is not at fault, so do not re-enroll it", Only: []string{"tls_expired"}},
 			{Text: "compare the clock of the node with that of [{api_addr}|the node API], whose certificate begins later; the node's files are not at fault, so do not re-enroll it", Only: []string{"tls_not_yet_valid"}},
 			{Text: "make [{api_addr}|the node API] present a certificate for the name that the node uses (its SAN, the virtual host by SNI, or the address behind the name); the node is not at fault, so do not re-enroll it", Only: []string{"tls_name_mismatch"}},
+			{Text: "give [{api_addr}|the node API] the certificate with the intermediates that signed it in one file (the full chain), and reload it; or have the node's bundle name that CA", Only: []string{"issuer_not_presented"}},
 			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"agent"}},
 			{Text: "compare the chain that the node is shown with the one that another machine is shown at [{api_addr}|the node API]: if they differ, something on the path intercepts TLS; if not, the chain lacks an intermediate certificate, or another CA issued it; do not re-enroll the node: the profile's own CA does not verify it either", Only: []string{"other_ca_alike"}},
 			{Text: "if only this node fails, re-enroll it, which rewrites its CA bundle, endpoints and token; if every node does, repair the server's certificate", Commands: []string{"gpuaasctl node reenroll {target} --reason {correlation_id} --apply --confirm {node_id}"}, About: []Aspect{AboutBundle}, Except: []string{"agent", "network", "other_ca_alike"}},
@@ -497,6 +501,7 @@ var signalRows = [...]SignalRow{
 			{Text: "find the setting of the agent's unit, or the mount that only it sees, that keeps its credential from it (User=, InaccessiblePaths=, BindPaths=, TemporaryFileSystem=); the node's own files are valid, so do not re-enroll it", Commands: []string{"{exec} systemctl cat {unit}"}, Side: SideAgent},
 			{Text: "see what the platform recorded about the node before it refused it", Commands: []string{"gpuaasctl diag timeline {target}"}, Only: []string{"identity_revoked_or_fenced"}},
 			{Text: "if it is to serve again, reactivate it in the platform; do not re-enroll it: its certificate is not what is refused", Only: []string{"identity_revoked_or_fenced"}},
+			{Text: "have the CA issue node certificates with clientAuth in their extended key usage, then give the node such a one; public CAs no longer issue them, so it takes the platform's own CA", Only: []string{"not_for_clients"}},
 			{Text: "see which certificate no longer matches, and in which order to repair", Commands: []string{"gpuaasctl diag trust {target}"}, Except: []string{"identity_revoked_or_fenced", "edge", "agent"}},
 			{Text: "check that the request really arrives at the node ingress and not at a public edge", Commands: []string{"{exec} grep ^GPUAAS_API_URL= {env_file}"}, About: []Aspect{AboutListener}},
 			{Text: "repair owner and mode of the file that the finding names, so that the agent may read it", Commands: []string{"{exec} ls -l {cert} {key}"}, Only: []string{"file_unreadable"}, Except: []string{"agent"}},
@@ -643,6 +648,21 @@ var signalRows = [...]SignalRow{
 			{Text: "check the health page that the profile names, not the root", Commands: []string{"{preflight} --only terminal_public_route -o full"}},
 			{Text: "see whether the terminal gateway behind the edge runs, and whether the edge reaches it", Side: SidePlatform},
 			{Text: "restore the edge's rule for this host, its health path and its WebSocket upgrade"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopTerminalPublicRoute}},
+	},
+	{
+		Signal: SigTerminalEdgeTLS, Reason: ReasonTerminalGatewayDown,
+		Title:    "The certificate of the terminal's edge does not verify",
+		Owners:   Owners{"PKI", "edge profile"},
+		Failures: []Failure{TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN},
+		Recovery: []Step{
+			{Text: "renew the certificate that [{terminal_base}|the terminal's edge] presents, or the expired one of its chain, and reload the edge: it reads the new file only then", Only: []string{"tls_expired"}},
+			{Text: "compare this machine's clock with that of [{terminal_base}|the terminal's edge], whose certificate begins later", Only: []string{"tls_not_yet_valid"}},
+			{Text: "make [{terminal_base}|the terminal's edge] present a certificate for its name (a subject alternative name, the virtual host by SNI, or the address behind the name), and reload the edge", Only: []string{"tls_name_mismatch"}},
+			{Text: "give the edge the certificate with the intermediates that signed it in one file (the full chain; nginx: ssl_certificate), and reload it: browsers may have the intermediate from elsewhere, other clients do not", Only: []string{"issuer_not_presented"}},
+			{Text: "compare the certificate that it shows with the CA that the profile names (trust.operator_ca)", Only: []string{"tls_unknown_ca"}},
+			{Text: "see that it verifies", Commands: []string{"{preflight} --only terminal_public_route -o full"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopTerminalPublicRoute}},
 	},

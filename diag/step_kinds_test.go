@@ -77,6 +77,8 @@ func shownBeside(f Failure) []Detail {
 		return append(none, DetailMasked)
 	case ProcessStopped:
 		return append(none, DetailFrozen)
+	case MTLSCertRejected:
+		return append(none, DetailNotForClients)
 	case TCPDenied:
 		return append(none, DetailDenyingRoute, DetailDenyingFilter)
 	case TLSUnknownCA:

@@ -62,6 +62,10 @@ var publicRouteRows = rows{
 	{when: func(j judged) bool { return reading.OfPage(j.f) && gatewayWorks(j.c) },
 		then: warns("", "the health page at %s fails (%s), but the terminal gateway there accepts a session; if the "+
 			"platform has another health page or none, set mapping.paths.terminal_healthz", page, saw)},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "tls") && reading.Distrusts(j.f) },
+		then: fails(diag.SigTerminalEdgeTLS, "%s gives a certificate that does not verify: %s%s%s", where, saw, ownDates,
+			presented),
+		also: besideAPI},
 
 	// Only a 404 or 410 means a missing route.
 	{when: func(j judged) bool { return j.status() == 404 || j.status() == 410 },

@@ -289,6 +289,11 @@ var identityRows = rows{
 			func(j judged) string { return j.f.Cert.DeniedFile }),
 		failure: diag.FileUnreadable, side: diag.SideAgent, also: ofCredential,
 	},
+	{when: func(j judged) bool { return world.NotForClients(j.c) != "" && reading.RefusesCert(taskWait(j.c)) },
+		then: fails(diag.SigAuthFailed, "the ingress refuses the node's certificate %s: %s%s; %s", certFile,
+			func(j judged) string { return world.NotForClients(j.c) }, whichCert,
+			func(j judged) string { return reading.Saw(taskWait(j.c)) }),
+		failure: diag.MTLSCertRejected, also: ofCredential},
 	{when: func(j judged) bool { return !boundToAnother(j) }},
 	// the platform decides whose it is
 	{when: func(j judged) bool { return reading.Admitted(taskWait(j.c)) },

@@ -131,6 +131,7 @@ func culpritCert(j judged) string  { return "node file " + certFile(j) }
 func pageFrom(j judged) string     { return world.PageFrom(j.f) }
 func closedPage(j judged) string   { return world.DescribeClosedHealthPage(j.f) }
 func presented(j judged) string    { return world.Presented(j.f) }
+func ownDates(j judged) string     { return reading.OwnDatesWords(j.f) }
 func distrust(j judged) string     { return reading.Distrust(j.f) }
 func signer(j judged) string       { return world.Signer(j.f) }
 func issued(j judged) string       { return world.Issued(j.c, j.f) }

@@ -36,6 +36,14 @@ func OwnDates(f *diag.Fact) bool {
 	return cert != nil && len(f.TLS.Chain) > 0 && cert.Fingerprint == f.TLS.Chain[0].Fingerprint
 }
 
+// OwnDatesWords describes the dates of the server's own certificate where these failed its verification, else "".
+func OwnDatesWords(f *diag.Fact) string {
+	if !OwnDates(f) {
+		return ""
+	}
+	return "; it is " + Dates(ServedLeaf(f))
+}
+
 // Dates describes how long a certificate is valid.
 func Dates(cert *diag.CertInfo) string {
 	return fmt.Sprintf("valid from %s to %s", cert.NotBefore.Format(time.DateTime), cert.NotAfter.Format(time.DateTime))

@@ -4,6 +4,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
 // detail is what the deciding fact of a blame may show beside its failure.
@@ -22,6 +23,10 @@ var details = [...]detail{
 	}},
 	{diag.DetailOtherCAAlike, otherCAAlike},
 	{diag.DetailSearchList, func(_ *hop.Case, f *diag.Fact) bool { return reading.CompletedName(f) != "" }},
+	{diag.DetailNoIssuer, func(_ *hop.Case, f *diag.Fact) bool {
+		return f.TLS != nil && f.TLS.Flaw == diag.FlawNoIssuer
+	}},
+	{diag.DetailNotForClients, func(c *hop.Case, _ *diag.Fact) bool { return world.NotForClients(c) != "" }},
 	{diag.DetailTLSStall, stalledIn("tls")},
 	{diag.DetailBannerStall, stalledIn("banner")},
 	{diag.DetailKeyStall, stalledIn("host_key")},

@@ -35,7 +35,7 @@ var (
 	servedDates = words{diag.TLSExpired, diag.TLSNotYetValid}
 	certRefused = words{diag.MTLSUnknownCA, diag.MTLSIngress400, diag.MTLSCertRejected}
 	tlsSignals  = signals{
-		diag.SigAPITLSFailed, diag.SigNodeStreamMTLS, diag.SigControlPlaneUnreachable, diag.SigPublicRouteMissing,
+		diag.SigAPITLSFailed, diag.SigNodeStreamMTLS, diag.SigControlPlaneUnreachable, diag.SigTerminalEdgeTLS,
 		diag.SigAppRouteFailed,
 	}
 )
@@ -63,6 +63,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigAuthFailed}, words{diag.FileUnreadable}, "cert.denied_file", deniedToAgent},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.bound_to", unlessHeard(otherNode)},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "env.values.GPUAAS_NODE_ID", unlessHeard(otherName)},
+	{signals{diag.SigAuthFailed}, words{diag.MTLSCertRejected}, "cert.leaf.usages", notForClients},
 	{signals{diag.SigAuthFailed}, certRefused, "tls.acceptable_cas", unlessHeard(foreignCertificate)},
 	{signals{diag.SigAuthFailed}, nil, "http.error_code", decidedAs("revoked", "fenced", "retired")},
 	{signals{diag.SigIdentityCloned}, nil, "http.error_code", decidedAs("cloned")},

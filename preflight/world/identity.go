@@ -19,10 +19,27 @@ func BadOwnCert(c *hop.Case) bool {
 	switch {
 	case f == nil:
 		return false
+	case NotForClients(c) != "":
+		return true
 	case !f.Passed(), f.Cert != nil && f.Cert.NodeBound != nil && !*f.Cert.NodeBound:
 		return true
 	}
 	return ForeignIssuer(c) && reading.RefusesCert(wait) // both listeners refuse a certificate that looks good
+}
+
+// NotForClients describes a node's certificate, or a CA of its chain, whose extended key usage keeps every listener that
+// checks it from accepting a client with it; "" for another one, or if none was read.
+func NotForClients(c *hop.Case) string {
+	f := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
+	if f == nil || f.Cert == nil {
+		return ""
+	}
+	for _, cert := range append([]diag.CertInfo{f.Cert.Leaf}, f.Cert.Chain...) {
+		if words := reading.NotForClients(&cert); words != "" {
+			return words
+		}
+	}
+	return ""
 }
 
 // SignalOfReason returns the signal of hop 7 for a reason that the node itself names.

@@ -167,6 +167,9 @@ func Presented(f *diag.Fact) string {
 		text = fmt.Sprintf("; %s, %s, is %s; it signed for %s, which itself is valid until %s", what, cert.Subject,
 			reading.Dates(cert), leaf.Subject, leaf.NotAfter.Format(time.DateOnly))
 	}
+	if flaw := reading.Flaw(f); flaw != "" {
+		text += "; " + flaw
+	}
 	return text
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -20,7 +21,12 @@ const MaxRoots = 16
 // CertInfo describes one certificate. Serials are lower-case hex without separators.
 func CertInfo(c *x509.Certificate) diag.CertInfo {
 	sum := sha256.Sum256(c.Raw)
+	issuerURL := ""
+	if len(c.IssuingCertificateURL) > 0 {
+		issuerURL, _, _ = diag.BareURL(c.IssuingCertificateURL[0])
+	}
 	return diag.CertInfo{
+		Usages: usages(c), IssuerURL: issuerURL,
 		Subject:     c.Subject.String(),
 		Issuer:      c.Issuer.String(),
 		Serial:      c.SerialNumber.Text(16),
@@ -29,6 +35,32 @@ func CertInfo(c *x509.Certificate) diag.CertInfo {
 		NotAfter:    diag.At(c.NotAfter),
 		Fingerprint: hex.EncodeToString(sum[:]),
 	}
+}
+
+// usages returns what the extended key usage of a certificate limits it to, each once; none if it has no such limit.
+func usages(c *x509.Certificate) []string {
+	var all []string
+	add := func(word string) {
+		if !slices.Contains(all, word) {
+			all = append(all, word)
+		}
+	}
+	for _, u := range c.ExtKeyUsage {
+		switch u {
+		case x509.ExtKeyUsageServerAuth:
+			add("server")
+		case x509.ExtKeyUsageClientAuth:
+			add("client")
+		case x509.ExtKeyUsageAny:
+			add("any")
+		default:
+			add("other")
+		}
+	}
+	if len(c.UnknownExtKeyUsage) > 0 {
+		add("other")
+	}
+	return all
 }
 
 // CertInfos describes at most the first most certificates.

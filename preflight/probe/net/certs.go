@@ -84,17 +84,18 @@ type verified struct {
 	word     diag.Failure
 	err      error
 	misdated *x509.Certificate
+	flaw     diag.CertFlaw
 }
 
 // verifyChain verifies a server's chain and name at now. It reports dates before the chain, and the chain before the
 // name: the library calls a certificate that is not yet valid expired, and its owner can renew an expired certificate
 // whatever else is wrong.
-func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, now time.Time) verified {
+func verifyChain(chain []*x509.Certificate, trust trust, name string, now time.Time) verified {
 	if len(chain) == 0 {
 		return verified{word: diag.TLSProtocol, err: errors.New("the server sent no certificate")}
 	}
 	leaf := chain[0]
-	opts := x509.VerifyOptions{Roots: roots, CurrentTime: now, Intermediates: x509.NewCertPool()}
+	opts := x509.VerifyOptions{Roots: trust.roots, CurrentTime: now, Intermediates: x509.NewCertPool()}
 	for _, c := range chain[1:] {
 		opts.Intermediates.AddCert(c)
 	}
@@ -102,7 +103,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, n
 	nameErr := leaf.VerifyHostname(name)
 	if err == nil {
 		if nameErr != nil {
-			return verified{word: diag.TLSNameMismatch, err: nameErr}
+			return verified{word: diag.TLSNameMismatch, err: nameErr, flaw: nameFlaw(leaf, name)}
 		}
 		return verified{}
 	}
@@ -121,6 +122,9 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, name string, n
 		if dated != leaf {
 			out.err = fmt.Errorf("%s: %w", measure.CertInfo(dated).Subject, err)
 		}
+	}
+	if out.word == diag.TLSUnknownCA {
+		out.flaw = chainFlaw(err, chain, trust.certs)
 	}
 	return out
 }

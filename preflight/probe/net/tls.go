@@ -91,8 +91,8 @@ func (h *handshake) config(trust trust, pair *tls.Certificate, look bool) *tls.C
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			h.facts.Version = tls.VersionName(cs.Version)
 			h.facts.Chain = measure.CertInfos(cs.PeerCertificates, measure.MaxRoots)
-			v := verifyChain(cs.PeerCertificates, trust.roots, h.facts.ServerName, time.Now())
-			h.word, h.err = v.word, v.err
+			v := verifyChain(cs.PeerCertificates, trust, h.facts.ServerName, time.Now())
+			h.word, h.err, h.facts.Flaw = v.word, v.err, v.flaw
 			h.facts.Verified = h.err == nil
 			if v.misdated != nil {
 				h.facts.Misdated = new(measure.CertInfo(v.misdated))
