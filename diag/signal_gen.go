@@ -679,11 +679,12 @@ var signalRows = [...]SignalRow{
 		Recovery: []Step{
 			{Text: "find the link that drops large packets (ping with the don't-fragment bit and growing sizes, from both ends), and repair its MTU or let ICMP \"packet too big\" through", Side: SideNetwork},
 			{Text: "TLS stalls over a connection that was accepted: see whether large packets get through, with the don't-fragment bit; if only small ones do, repair the MTU of the path or let ICMP \"packet too big\" through", Commands: []string{"ping -c 3 -M do -s 1472 {address}"}, Only: []string{"timeout_in_tls"}},
+			{Text: "make the edge[ at {terminal_base}] pass Sec-WebSocket-Protocol on to the gateway, as it is: a browser can send the token in no other header; compare what the gateway's log says of [session {session_id}|the session]", Only: []string{"token_not_arrived"}},
 			{Text: "find out in the log of the edge[ at {terminal_base}] whether it forwarded the upgrade of [session {session_id}|the session][ (correlation id {correlation_id})]; if not, correct the rule that refuses it (a login, a request filter, an address list)", Side: SidePlatform},
 			{Text: "read the gateway's log for [session {session_id}|the session][, correlation id {correlation_id}]"},
 			{Text: "restore the gateway's session store (Redis), or the gateway's connection to it", Only: []string{"session_store_unavailable"}},
 			{Text: "make the edge[ at {terminal_base}] forward the Upgrade and Connection headers to the gateway", Only: []string{"upgrade_required"}},
-			{Text: "repair whichever is broken: Upgrade headers at the edge, the token subprotocol, the session binding in Redis, the gateway itself", Except: []string{"session_store_unavailable", "upgrade_required"}},
+			{Text: "repair whichever is broken: Upgrade headers at the edge, the token subprotocol, the session binding in Redis, the gateway itself", Except: []string{"session_store_unavailable", "upgrade_required", "token_not_arrived"}},
 			{Text: "see what every source recorded about this request", Commands: []string{"gpuaasctl diag timeline {target} --correlation-id {correlation_id}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopBrowserTerminalWS}, Allocation: true},

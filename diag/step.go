@@ -91,8 +91,9 @@ const (
 	DetailOtherCAAlike  Detail = "other_ca_alike"   // the profile's CA does not verify the server either
 	DetailSearchList    Detail = "search_list"      // the search list of resolv.conf made another name of the one asked for
 	DetailNoIssuer      Detail = "issuer_not_presented"
-	DetailNotForClients Detail = "not_for_clients" // the extended key usage of the node's certificate lacks clients
-	DetailTLSStall      Detail = "timeout_in_tls"  // the connection was accepted, and the handshake got no answer
+	DetailNotForClients Detail = "not_for_clients"   // the extended key usage of the node's certificate lacks clients
+	DetailTokenLost     Detail = "token_not_arrived" // a token of a moment ago is refused as none, or as a wrong one
+	DetailTLSStall      Detail = "timeout_in_tls"    // the connection was accepted, and the handshake got no answer
 	DetailBannerStall   Detail = "timeout_in_banner"
 	DetailKeyStall      Detail = "timeout_in_host_key"
 	DetailAuthStall     Detail = "timeout_in_auth"
@@ -101,7 +102,8 @@ const (
 
 // AllDetails has every word once.
 var AllDetails = [...]Detail{DetailMasked, DetailFrozen, DetailDenyingRoute, DetailDenyingFilter, DetailOtherCAAlike,
-	DetailSearchList, DetailNoIssuer, DetailNotForClients, DetailTLSStall, DetailBannerStall, DetailKeyStall, DetailAuthStall, DetailExecStall}
+	DetailSearchList, DetailNoIssuer, DetailNotForClients, DetailTokenLost, DetailTLSStall, DetailBannerStall,
+	DetailKeyStall, DetailAuthStall, DetailExecStall}
 
 // Situation is what a report knows when it selects the steps for its blame.
 type Situation struct {

@@ -130,6 +130,12 @@ func SameEndpoint(a, b string) bool {
 		strings.EqualFold(ua.Hostname(), ub.Hostname())
 }
 
+// Plain reports whether a URL is without TLS; false for text without a scheme.
+func Plain(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && (strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "ws"))
+}
+
 func secure(scheme string) bool { return scheme == "https" || scheme == "wss" }
 
 // portOf returns the port of a URL, or its scheme's if it names none.

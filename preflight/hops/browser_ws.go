@@ -125,6 +125,9 @@ func upgradeRefused(c *hop.Case, f *diag.Fact) diag.Finding {
 			"gateway or what is in front of it refuses is not known", reading.Where(f), reading.Saw(f), world.OfNoPlatform(f))
 		out.Side = diag.SidePlatform
 	}
+	if lost := world.TokenLost(c, f); lost != "" {
+		out.Text = lost + "; " + out.Text
+	}
 	out.Direct = true
 	return out
 }

@@ -69,7 +69,7 @@ func terminalTokenMint() hop.Hop {
 				return []diag.Finding{reading.Unmapped(f, "the answer names no session (HTTP %d; token.session_id)",
 					reading.Status(f))}
 			}
-			return nil
+			return list(mintedURLRows.judge(judged{c: c, f: f}))
 		},
 		Pass: func(c *hop.Case) string {
 			if session := c.Field(id, hop.StepMint, "token.session_id"); session != "" {
@@ -78,4 +78,32 @@ func terminalTokenMint() hop.Hop {
 			return "a token was given"
 		},
 	}
+}
+
+// mintedURLRows compare the URL that the token's answer gives to browsers with the gateway that the walk opens.
+var mintedURLRows = rows{
+	{when: func(j judged) bool { return hop.HostPortOf(minted(j)) == "" }}, // none, or one without a host
+	{when: func(j judged) bool { return hop.Plain(minted(j)) && pageIsSecure(j) },
+		then: warns(diag.SigTokenMintFailed, "a token was given, but its URL is %s, and users' pages are under https: a "+
+			"browser refuses such a connection (mixed content); have the platform give a wss:// URL (its public URL, or "+
+			"X-Forwarded-Proto at the edge)", mintedAt),
+		side: diag.SidePlatform},
+	{when: func(j judged) bool { return !hop.SameEndpoint(minted(j), j.c.Expected("terminal_base")) },
+		then: warns(diag.SigTokenMintFailed, "a token was given, but its URL is of %s, and the profile's terminal_base is "+
+			"%s, which this walk opens: where browsers are sent was not measured; correct whichever is old", mintedAt,
+			func(j judged) string { return hop.EndpointOf(j.c.Expected("terminal_base")) }),
+		side: diag.SidePlatform},
+}
+
+func minted(j judged) string   { return hop.FieldOf(j.f, "token.url") }
+func mintedAt(j judged) string { return hop.EndpointOf(minted(j)) }
+
+// pageIsSecure reports whether a browser's page comes over TLS, as far as the profile shows it.
+func pageIsSecure(j judged) bool {
+	for _, base := range [...]string{j.c.Expected("terminal_base"), j.c.Expected("api_base")} {
+		if base != "" && !hop.Plain(base) {
+			return true
+		}
+	}
+	return false
 }

@@ -27,6 +27,7 @@ var details = [...]detail{
 		return f.TLS != nil && f.TLS.Flaw == diag.FlawNoIssuer
 	}},
 	{diag.DetailNotForClients, func(c *hop.Case, _ *diag.Fact) bool { return world.NotForClients(c) != "" }},
+	{diag.DetailTokenLost, func(c *hop.Case, f *diag.Fact) bool { return world.TokenLost(c, f) != "" }},
 	{diag.DetailTLSStall, stalledIn("tls")},
 	{diag.DetailBannerStall, stalledIn("banner")},
 	{diag.DetailKeyStall, stalledIn("host_key")},

@@ -99,6 +99,22 @@ func OfGateway(f *diag.Fact) bool {
 		(reading.PlatformSpeaks(f) && reading.Unasked(f, hop.FieldErrorCode))
 }
 
+// TokenLost describes a gateway's refusal of the terminal token that this walk got a moment before, which cannot have
+// ended: it did not arrive, or is not known there. "" for any other answer, or if no token was given.
+func TokenLost(c *hop.Case, f *diag.Fact) string {
+	mint := c.Fact(diag.HopTerminalTokenMint, hop.StepMint)
+	if f == nil || f.Request.Op != diag.OpSession || reading.Status(f) != 401 || f.Failure == diag.HTTPEdgeAuth ||
+		reading.Upgraded(f) || !mint.Passed() {
+		return ""
+	}
+	text := "the token of a moment ago did not arrive: the edge drops Sec-WebSocket-Protocol, which carries it"
+	switch code := strings.ToLower(reading.Code(f)); {
+	case strings.Contains(code, "missing"), strings.Contains(code, "required"), strings.HasPrefix(code, "no_"):
+		return text
+	}
+	return text + ", or another value of it; else the gateway and the API do not share their tokens (key, store, clock)"
+}
+
 // Decisions are the reference platform's reasons for a terminal that a decision ended or forbids, so that nothing
 // failed. Other platforms do not use these words.
 var Decisions = map[string]string{
