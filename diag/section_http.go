@@ -158,6 +158,7 @@ type SSHFacts struct {
 	HelperPath    string `json:"helper_path,omitempty"`
 	UID           *int   `json:"uid,omitempty"`          // uid of the helper on the node
 	SudoRefused   bool   `json:"sudo_refused,omitempty"` // the helper was to run as root, but runs as the login user
+	SudoMissing   bool   `json:"sudo_missing,omitempty"` // and that is because the node has no sudo
 	TCPMS         Millis `json:"tcp_ms,omitempty"`
 	BannerMS      Millis `json:"banner_ms,omitempty"`
 	AuthMS        Millis `json:"auth_ms,omitempty"`

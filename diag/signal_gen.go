@@ -273,7 +273,7 @@ var signalRows = [...]SignalRow{
 		Failures: []Failure{UnitInactive, UnitFailed, UnitMissing, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, BinaryExecFormat, BinaryMissing, BinaryNotExecutable, BinaryVersion},
 		Recovery: []Step{
 			{Text: "see which machine answers, and what runs there", Commands: []string{"{exec} hostname", "{exec} systemctl list-units --type=service --no-pager"}},
-			{Text: "correct the node's host, or agent.unit, agent.dir and agent.binary, in the profile"},
+			{Text: "correct the node's host, or agent.unit, agent.dir and agent.binary, in the profile; where no agent runs on nodes, write agent.present: false"},
 			{Text: "leave the node alone: its agent reports to the platform, or another machine was probed"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeReadiness, HopNodeRecoveryStatus}},

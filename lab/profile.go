@@ -42,7 +42,7 @@ func (l *Lab) profile() (profile.Profile, error) {
 	platformSSH := ssh
 	platformSSH.Host, platformSSH.User = edgeAddress, "root"
 	p := profile.Profile{
-		APIBase: "https://" + apiHost, APIResolveAddress: edgeAddress,
+		Kind: profile.KindGPUaaS, APIBase: "https://" + apiHost, APIResolveAddress: edgeAddress,
 		TerminalBase: "https://" + termHost, TerminalResolveAddress: edgeAddress,
 		AppResolveAddress: edgeAddress,
 		NodeRuntimeAPIURL: nodeAPIURL, NodeRuntimeResolveAddress: nodeAddress,

@@ -26,7 +26,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func testProfile() profile.Profile {
 	p := profile.Profile{
-		Name: "test", APIBase: "https://api.test", TerminalBase: "https://term.test",
+		Name: "test", Kind: profile.KindGPUaaS, APIBase: "https://api.test", TerminalBase: "https://term.test",
 		APIResolveAddress: "192.0.2.10", TerminalResolveAddress: "192.0.2.10", AppResolveAddress: "192.0.2.10",
 		NodeRuntimeAPIURL: "https://node-api.test", NodeRuntimeResolveAddress: "192.0.2.11",
 		NodeTerminalURL: "https://term.test:18443", NodeTerminalResolveAddress: "192.0.2.10",

@@ -65,3 +65,54 @@ func TestNodeWithoutAgentOrPlatform(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// foundNothing answers as a node on which there is nothing of the agent that the profile names.
+func foundNothing() answers {
+	missing := func(failure diag.Failure, phase string) func(*diag.Fact) {
+		return func(f *diag.Fact) {
+			*f = diag.Fact{ID: f.ID, Vantage: f.Vantage, Request: f.Request, At: f.At, DurationMS: 1, Failure: failure,
+				Phase: phase, Detail: "no such file or directory"}
+		}
+	}
+	return answers{
+		"node_readiness/process":                missing(diag.UnitMissing, "systemctl"),
+		"node_readiness/binary":                 missing(diag.BinaryMissing, "stat"),
+		"node_recovery_status/identity":         missing(diag.FileMissing, "cert"),
+		"node_recovery_status/profile":          missing(diag.FileMissing, "env"),
+		"node_recovery_status/host_record":      missing(diag.FileMissing, "read"),
+		"node_runtime_api_reachability/reach":   missing(diag.FileMissing, "env"),
+		"node_terminal_reachability/stream":     missing(diag.FileMissing, "env"),
+		"node_recovery_status/task_wait":        missing(diag.FileMissing, "env"),
+		"node_task_roundtrip/record_after":      missing(diag.FileMissing, "read"),
+		"node_runtime_api_reachability/reach~1": missing(diag.FileMissing, "env"),
+	}
+}
+
+// TestNoAgentIsFound: a node without anything of the profile's agent is described wrongly, and nothing of it is at
+// fault; a node that lacks a part, or whose agent the platform has heard, is.
+func TestNoAgentIsFound(t *testing.T) {
+	nodeOnly := profile.Profile{Name: "bare", Nodes: map[string]profile.Node{"node-1": {Host: "192.0.2.101"}}}
+	r := walkOf(t, nodeOnly, hop.Options{SSH: true, Session: true}, foundNothing())
+	text := describe(r)
+	if r.Verdict.Outcome != diag.OutcomeInconclusive || !strings.Contains(text, "no agent is installed on 192.0.2.101") {
+		t.Errorf("%s\n%s", r.Verdict.Outcome, text)
+	}
+	for _, h := range r.Hops {
+		if h.Status == diag.StatusFail {
+			t.Errorf("%s fails: %s", h.ID, h.Text)
+		}
+	}
+	for _, s := range r.Verdict.Recovery {
+		if strings.Contains(s, "getent") {
+			t.Errorf("a name is to be repaired: %s", s)
+		}
+	}
+	partly := foundNothing()
+	delete(partly, "node_recovery_status/identity")
+	if r := walkOf(t, nodeOnly, hop.Options{SSH: true}, partly); r.Verdict.Outcome != diag.OutcomeFail {
+		t.Errorf("with a certificate: %s\n%s", r.Verdict.Outcome, describe(r))
+	}
+	if r := walkWith(t, foundNothing()); r.Verdict.Outcome == diag.OutcomePass {
+		t.Errorf("with a platform that heard it: %s", r.Verdict.Outcome)
+	}
+}

@@ -33,6 +33,6 @@ func (a Agent) withDefaults() Agent {
 func (p Profile) WithDefaults() Profile {
 	p.Agent = p.Agent.withDefaults()
 	p.Policy = withDefaultPolicy(p.Policy)
-	p.Mapping = p.Mapping.withDefaults()
+	p.Mapping = p.Mapping.withDefaults(p.Kind)
 	return p
 }

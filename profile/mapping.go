@@ -267,6 +267,31 @@ func (m Mapping) Field(name string) string {
 	return path
 }
 
+// guesses reports whether nothing but the reference platform's default is known of the named path.
+func (m Mapping) guesses(name string) bool {
+	_, set := m.Paths[name]
+	return !set && m.template(name) != Absent
+}
+
+// GuessedPaths returns the names of the paths that a profile with defaults has only by default, where it does not say
+// that it describes the reference platform: an answer there that there is no such page shows nothing.
+func (p Profile) GuessedPaths() []string { return slices.Sorted(slices.Values(p.Mapping.guessed)) }
+
+// Made reports whether the path of a URL, without its query, is made from the named path.
+func (m Mapping) Made(name, path string) bool {
+	template, _, _ := strings.Cut(m.template(name), "?")
+	want, have := strings.Split(template, "/"), strings.Split(path, "/")
+	if len(want) != len(have) {
+		return false
+	}
+	for i := range want {
+		if placeholder := strings.HasPrefix(want[i], "{"); want[i] != have[i] && (!placeholder || have[i] == "") {
+			return false
+		}
+	}
+	return true
+}
+
 // Extract returns the named fields' gjson paths by name, as for diag.Request.Extract, without those that this platform
 // does not have.
 func (m Mapping) Extract(names ...string) map[string]string {
@@ -285,12 +310,20 @@ func (m Mapping) KeepsRecord() bool { return m.Record == nil || *m.Record }
 // CanPeek reports whether the platform supports a task wait that claims nothing.
 func (m Mapping) CanPeek() bool { return m.Peek == nil || *m.Peek }
 
-// withDefaults returns every path and field, as mapped or else as on the reference platform.
-func (m Mapping) withDefaults() Mapping {
+// withDefaults returns every path and field, as mapped or else as on the reference platform. A platform of another kind
+// has only the paths that are mapped.
+func (m Mapping) withDefaults(kind string) Mapping {
 	d := DefaultMapping()
 	maps.Copy(d.Paths, m.Paths)
+	d.guessed = m.guessed
 	for _, r := range pathRows {
-		d.Paths[r.name] = m.template(r.name)
+		if _, set := m.Paths[r.name]; !set && kind != "" && kind != KindGPUaaS {
+			d.Paths[r.name] = Absent
+			continue
+		}
+		if d.Paths[r.name] = m.template(r.name); kind == "" && m.guesses(r.name) {
+			d.guessed = append(d.guessed, r.name)
+		}
 	}
 	maps.Copy(d.Fields, m.Fields)
 	*d.Peek, *d.Record = m.CanPeek(), m.KeepsRecord()

@@ -146,6 +146,8 @@ type Mapping struct {
 	Fields map[string]string `yaml:"fields,omitempty"`
 	Peek   *bool             `yaml:"peek,omitempty"`   // the task wait supports a peek that claims nothing; default true
 	Record *bool             `yaml:"record,omitempty"` // agents keep a diagnostic record; default true
+
+	guessed []string // names of the paths that are only defaults, see Profile.GuessedPaths
 }
 
 // App has what a browser's path to a workload needs besides a simple request. Checks for unset fields are skipped.

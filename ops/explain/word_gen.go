@@ -1088,6 +1088,7 @@ var fieldRows = [...]field{
 	{"subject", "CertInfo", "who or what it is about"},
 	{"subprotocol", "WSFacts", "the subprotocol that the server chose"},
 	{"subprotocols", "Request", "the subprotocols that are offered"},
+	{"sudo_missing", "SSHFacts", "and that is because the node has no sudo"},
 	{"sudo_refused", "SSHFacts", "the helper was to run as root, but runs as the login user"},
 	{"symptoms", "Verdict", "hops that failed as a consequence"},
 	{"symptoms", "Blame", "hops that failed as a consequence"},

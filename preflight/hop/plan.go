@@ -43,7 +43,8 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		"agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
 		"runbook_base":      p.RunbookBase,
 		"node_name_servers": strings.Join(p.NodeNameServers, ","),
-		"app_websocket":     p.App.Websocket, "app_injected_headers": strings.Join(p.App.InjectedHeaders, ","),
+		"kind":              p.Kind, "guessed_paths": strings.Join(p.GuessedPaths(), ","),
+		"app_websocket": p.App.Websocket, "app_injected_headers": strings.Join(p.App.InjectedHeaders, ","),
 	} {
 		if v != "" {
 			s.Expected[key] = v

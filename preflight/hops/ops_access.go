@@ -47,9 +47,18 @@ var opsAccessRows = rows{
 		then: fails(diag.SigOpsSSHFailed, "the login on %s worked, and broke in the middle of the walk: %s", nodeHost,
 			saw)},
 	{when: func(j judged) bool { return j.f.Passed() && !SudoRefused(j.c, j.f) }},
+	{
+		when: func(j judged) bool {
+			return j.f.Passed() && (j.f.SSH.SudoMissing || !world.Reference(j.c))
+		},
+		then: warns("", "%s logs in, but sudo -n does not work for this login%s: what only root may read is not measured; "+
+			"set ssh.sudo: false, or let %s use sudo without a password", loginUser, noSudo, loginUser)},
 	{when: func(j judged) bool { return j.f.Passed() }, failure: diag.NotPermitted,
 		then: fails(diag.SigOpsSSHFailed, "%s logs in, but sudo -n is refused, so checks that need root cannot run (if "+
-			"that is intended, set ssh.sudo: false in the profile)", func(j judged) string { return j.f.SSH.User })},
+			"that is intended, set ssh.sudo: false in the profile)", loginUser)},
+	{when: func(j judged) bool { return reading.InPhase(j.f, "exec") && strings.Contains(j.f.Detail, "sudo:") },
+		then: fails(diag.SigOpsSSHFailed, "the login on %s works, but sudo -n does not work for it%s; set ssh.sudo: false, "+
+			"or let the login use sudo without a password", nodeHost, detail)},
 
 	// It ended, or may have ended, on the operator's side, which is not the node's fault: not by the node's own answer,
 	// by a changed key or in silence.
@@ -84,6 +93,15 @@ var opsAccessRows = rows{
 			nodeHost, saw, detail, guestAgent),
 		also: sayAlive},
 	{then: fails(diag.SigOpsSSHFailed, "no login on %s: %s%s", nodeHost, saw, detail), also: sayAlive},
+}
+
+func loginUser(j judged) string { return j.f.SSH.User }
+
+func noSudo(j judged) string {
+	if j.f.SSH.SudoMissing {
+		return ", since there is no sudo on the node"
+	}
+	return ""
 }
 
 func noLogin(sig diag.Signal, why string) func(judged) diag.Finding {

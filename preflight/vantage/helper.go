@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
-	"golang.org/x/crypto/ssh"
 )
 
 const (
@@ -48,20 +50,23 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 	anyBuild := len(mine) == 0
 	t, err := l.try(execCtx, client, sudo, mine, anyBuild)
 	if err == nil && t.hello == nil && sudo && l.cfg.SSH.Sudo == nil && t.s.sudoRefused() {
-		// A login without sudo is still useful: the facts show what was not permitted.
-		t.s.end()
 		sudo = false
-		l.set(func() { l.ssh.SudoRefused = true })
+		l.noteNoSudo(t.s.words())
+		t.s.end()
 		t, err = l.try(execCtx, client, sudo, mine, anyBuild)
+	}
+	if err == nil && !l.suits(t) {
+		t, err = l.replace(ctx, client, sudo, mine, t)
+	}
+	if no := (*refusal)(nil); sudo && l.cfg.SSH.Sudo == nil && errors.As(err, &no) &&
+		strings.Contains(no.detail, "sudo:") {
+		l.noteNoSudo(no.detail) // it was needed to push the helper
+		if t, err = l.retry(ctx, client, false, mine, anyBuild); err == nil && !l.suits(t) {
+			t, err = l.replace(ctx, client, false, mine, t)
+		}
 	}
 	if err != nil {
 		return err
-	}
-	if !l.suits(t) {
-		t, err = l.replace(ctx, client, sudo, mine, t)
-		if err != nil {
-			return err
-		}
 	}
 	l.set(func() { l.noteHelper(t, diag.Measured(t.helloAt.Sub(began))) })
 	greeting := io.MultiReader(bytes.NewReader(t.line), t.s.facts)
@@ -69,6 +74,16 @@ func (l *link) startHelper(ctx context.Context, client *ssh.Client, mine []Progr
 		io.Reader
 		io.Closer
 	}{greeting, t.s.facts}, t.s.ch, t.sent)
+}
+
+// noteNoSudo notes that the helper does not become root, by the words of sudo or of the shell that did not find it. A
+// login without sudo is still useful: the facts show what was not permitted.
+func (l *link) noteNoSudo(words string) {
+	_, said, _ := strings.Cut(words, "sudo:")
+	l.set(func() {
+		l.ssh.SudoRefused = true
+		l.ssh.SudoMissing = strings.Contains(said, "not found") || strings.Contains(said, "No such file")
+	})
 }
 
 // noteHelper copies the hello's fields into the facts; the caller holds mu.

@@ -355,6 +355,26 @@ func TestSudo(t *testing.T) {
 	}
 }
 
+// TestSudoDoesNotWork: a node without sudo, or with one that refuses, is probed as the login user, even if the helper
+// must be pushed first, which would need sudo as well.
+func TestSudoDoesNotWork(t *testing.T) {
+	for words, missing := range map[string]bool{
+		"bash: line 1: sudo: command not found": true, "sh: 1: sudo: not found": true, "sudo: a password is required": false,
+	} {
+		t.Run(words, func(t *testing.T) {
+			m := newMachine(t)
+			m.program(t, "sudo", "#!/bin/sh\necho '"+words+"' >&2\nexit 127\n")
+			s := sshtest.Start(t, sshtest.Config{Env: m.env()})
+			cfg := configFor(t, s)
+			cfg.SSH.User, cfg.Agent.Binary, cfg.HelperDirs = "ops", "/nonexistent", ours(t)
+			f := loginFact(within(t, 2*time.Minute), open(t, cfg))
+			if !f.Passed() || f.SSH.Helper != "pushed" || !f.SSH.SudoRefused || f.SSH.SudoMissing != missing {
+				t.Errorf("%q at %s: %s; %+v", f.Failure, f.Phase, f.Detail, f.SSH)
+			}
+		})
+	}
+}
+
 // TestSlowLogin: a shell or sudo that takes longer than a helper is not taken for one that runs nothing.
 func TestSlowLogin(t *testing.T) {
 	m := newMachine(t)

@@ -104,6 +104,7 @@ func judge(h *hop.Hop, c *hop.Case) []diag.Finding {
 		world.Settle(h, c, &findings[i])
 	}
 	findings = append(append(findings, world.Uncovered(h, c, findings)...), world.AddressWarnings(h, c)...)
+	findings = append(findings, world.GuessedPages(h, c, findings)...)
 	findings = append(findings, world.CachedReads(h, c, findings)...)
 	findings = append(findings, world.LossWarnings(h, c, findings)...)
 	return append(append(findings, reading.NameServerWarnings(h, c)...), world.LoadWarnings(h, c)...)

@@ -33,7 +33,7 @@ func silentFact(h *diag.HopResult, c *hop.Case) *diag.Fact {
 			continue
 		}
 		if f := c.FactByID(s.Fact); f != nil && strings.HasPrefix(s.Fact, string(h.ID)+"/") && reading.NoAnswer(f,
-			c.EndedBy) {
+			c.EndedBy) && world.Guessed(c, f) == "" {
 			return f
 		}
 	}

@@ -13,6 +13,8 @@ var doubts = [...]doubt{
 	}), false},
 	{"login's network", ForFinding | ForWarning, loginsNetwork, without(diag.LackRights), false},
 	{"platform ended", ForFinding | ForWarning | ForProof, platformEnded, ofPlatformsEnd, false},
+	{"guessed path", ForFinding | ForWarning | ForSilence | ForProof, guessed,
+		replace(func(d *doubted, words string) diag.Finding { return notMapped(d.fact, words) }), false},
 	{"limiter", ForFinding, limiter, without(""), false},
 	{"refused beside others", ForFinding, refusedBeside, without(diag.LackTime), false},
 	{"cache", ForFinding, cached, without(diag.LackPlatform), false},

@@ -96,6 +96,8 @@ func answers(status int) func(*diag.Fact) {
 	}
 }
 
+func atHealthz(f *diag.Fact) { f.Target, f.Request.Target = "", "https://api.test/healthz" }
+
 func posted(f *diag.Fact) { f.Request.Method = "POST" }
 
 func fields(name, value string) func(*diag.Fact) {
@@ -130,6 +132,10 @@ func TestDoubts(t *testing.T) {
 				asked(reach, both(failed(diag.TCPRefused, "tcp"), at(5000)))},
 			facts{asked(auth, both(failed(diag.TCPRefused, "tcp"), at(5000))), asked(page, nil),
 				asked(reach, at(5000))}},
+		"guessed path": {
+			facts{asked(page, both(answers(404), atHealthz))},
+			facts{asked(page, both(answers(404), atHealthz)),
+				asked(auth, both(answers(403), func(f *diag.Fact) { f.HTTP.ErrorCode = "fenced" }))}},
 		"limiter": {
 			facts{asked(page, both(answers(429), func(f *diag.Fact) { f.Failure = diag.HTTPRateLimited }))},
 			facts{asked(reach, both(answers(429), func(f *diag.Fact) { f.Failure = diag.HTTPRateLimited }))}},
@@ -203,7 +209,8 @@ func TestDoubts(t *testing.T) {
 			continue
 		}
 		for i, list := range []facts{tc.in, tc.out} {
-			subject := diag.Subject{AllocationID: "alloc-1", Expected: map[string]string{"api_base": "https://api.test"}}
+			subject := diag.Subject{AllocationID: "alloc-1", Expected: map[string]string{"api_base": "https://api.test",
+				"guessed_paths": "healthz"}}
 			c := doubtChain().NewCase(subject, diag.Plan{}, diag.EndedCompleted, list)
 			d := &doubted{of: ForPair, c: c, fact: &list[0]}
 			if row.then != nil {

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ import (
 func profileMismatch(c *hop.Case) (why string, whole bool) {
 	if name := otherNode(c); name != "" {
 		return fmt.Sprintf("%s is %s, by its agent's settings and by its certificate", c.Subject.NodeHost, name), true
+	}
+	if why := noAgentThere(c); why != "" {
+		return why, false
 	}
 	if !ContactFresh(c) {
 		return "", false
@@ -36,6 +40,39 @@ func profileMismatch(c *hop.Case) (why string, whole bool) {
 		return fmt.Sprintf("%s has no unit %s, %s", c.Subject.NodeHost, unit.Request.Target, reports), false
 	}
 	return withoutFiles(c, id, reach, reports), false
+}
+
+// noAgentThere describes a node on which there is nothing of the agent that the profile names: neither its unit nor its
+// program, its credential, its settings or its CA bundle; "" if any of them may be there, or if the platform has ever
+// heard from one.
+func noAgentThere(c *hop.Case) string {
+	if _, known := ContactAge(c); known || HeardBy(c) != "" {
+		return ""
+	}
+	missing := []string{}
+	for _, part := range [...]struct {
+		f    *diag.Fact
+		name func(f *diag.Fact) string
+	}{
+		{c.Fact(diag.HopNodeReadiness, hop.StepProcess), func(f *diag.Fact) string { return f.Request.Target }},
+		{c.Fact(diag.HopNodeReadiness, hop.StepBinary), func(f *diag.Fact) string { return f.Request.Target }},
+		{c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity), func(f *diag.Fact) string { return f.Request.Cert }},
+		{c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), nil},
+		{c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach), nil},
+	} {
+		switch {
+		case part.f == nil:
+		case !absent(part.f) && (part.f.Request.Op != diag.OpUnit || part.f.Failure != diag.Unsupported):
+			return ""
+		case part.name != nil:
+			missing = append(missing, part.name(part.f))
+		}
+	}
+	if len(missing) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("no agent is installed on %s, or the profile names another (agent): there is neither %s", cmp.Or(
+		c.Subject.NodeHost, "the node"), strings.Join(missing, " nor "))
 }
 
 // filesElsewhere reports whether the agent works without the files of the profile, and so has others. gpuaas-agent

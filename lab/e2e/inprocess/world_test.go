@@ -210,7 +210,7 @@ func (w *world) writeProfile(o options) {
 		return path
 	}
 	p := profile.Profile{
-		APIBase: w.platform.APIBase, TerminalBase: o.front.to(w.platform.TerminalBase),
+		Kind: profile.KindGPUaaS, APIBase: w.platform.APIBase, TerminalBase: o.front.to(w.platform.TerminalBase),
 		NodeRuntimeAPIURL: w.platform.NodeAPIURL, NodeTerminalURL: o.back.to(w.platform.NodeTerminalURL),
 		Nodes: map[string]profile.Node{nodeID: {Host: w.ssh.Host}}, SSH: w.ssh.Login(w.t),
 		Auth:  profile.Auth{TokenFile: w.platform.OperatorTokenFile, EdgeCookieFile: write("cookie", w.cookie+"\n")},
