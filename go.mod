@@ -12,7 +12,6 @@ require (
 	github.com/coder/websocket v1.8.15
 	github.com/creack/pty v1.1.24
 	github.com/invopop/jsonschema v0.14.0
-	github.com/kevinburke/ssh_config v1.6.0
 	github.com/miekg/dns v1.1.73
 	github.com/muesli/cancelreader v0.2.2
 	github.com/redis/go-redis/v9 v9.23.0

@@ -153,16 +153,19 @@ type SSHFacts struct {
 	AuthMethod    string `json:"auth_method,omitempty"` // agent | key
 	NotOffered    int    `json:"not_offered,omitempty"` // number of keys, or sources of keys, that could not be offered
 	Jump          string `json:"jump,omitempty"`
-	Helper        string `json:"helper,omitempty"` // installed | pushed
-	HelperVersion string `json:"helper_version,omitempty"`
-	HelperPath    string `json:"helper_path,omitempty"`
-	UID           *int   `json:"uid,omitempty"`          // uid of the helper on the node
-	SudoRefused   bool   `json:"sudo_refused,omitempty"` // the helper was to run as root, but runs as the login user
-	SudoMissing   bool   `json:"sudo_missing,omitempty"` // and that is because the node has no sudo
-	TCPMS         Millis `json:"tcp_ms,omitempty"`
-	BannerMS      Millis `json:"banner_ms,omitempty"`
-	AuthMS        Millis `json:"auth_ms,omitempty"`
-	ExecMS        Millis `json:"exec_ms,omitempty"`
+	// what ssh_config and known_hosts say and the login did not use, with file and line: options that it does not
+	// follow, lines that cannot be read
+	NotUsed       []string `json:"not_used,omitempty"`
+	Helper        string   `json:"helper,omitempty"` // installed | pushed
+	HelperVersion string   `json:"helper_version,omitempty"`
+	HelperPath    string   `json:"helper_path,omitempty"`
+	UID           *int     `json:"uid,omitempty"`          // uid of the helper on the node
+	SudoRefused   bool     `json:"sudo_refused,omitempty"` // the helper was to run as root, but runs as the login user
+	SudoMissing   bool     `json:"sudo_missing,omitempty"` // and that is because the node has no sudo
+	TCPMS         Millis   `json:"tcp_ms,omitempty"`
+	BannerMS      Millis   `json:"banner_ms,omitempty"`
+	AuthMS        Millis   `json:"auth_ms,omitempty"`
+	ExecMS        Millis   `json:"exec_ms,omitempty"`
 }
 
 // Words returns the login, and the duration of each part.
@@ -172,6 +175,7 @@ func (s *SSHFacts) Words() []Line {
 			pair("through ", s.Jump), pair("helper ", s.Helper), s.HelperVersion),
 		line("  took", pair("tcp ", took(s.TCPMS)), pair("banner ", took(s.BannerMS)), pair("auth ", took(s.AuthMS)),
 			pair("exec ", took(s.ExecMS))),
+		line("  not used here", strings.Join(s.NotUsed, "; ")),
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
-	"github.com/gpuaas/gpuaasctl/profile"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/openssh"
 )
 
 // agentTimeout bounds the wait for the SSH agent's list of keys: the agent is a local socket, and if it hangs the walk
@@ -28,6 +28,10 @@ const maxOffered = 5
 // credentials are the keys to offer, in order, and why other keys are missing.
 type credentials struct {
 	signers []ssh.Signer
+
+	publicAlgorithms []string // that may be offered
+	minRSA           int      // bits
+
 	missing []string
 	agent   io.Closer // open as long as signers of the agent may be used
 	more    int       // keys beyond maxOffered
@@ -72,39 +76,39 @@ func (c *credentials) method() string {
 	return ""
 }
 
-// loadCredentials collects keys for t. A named identity is offered alone, through the agent if the agent has it; else
-// the agent's keys come first, and then the default files. Closing the returned value closes the connection to the
-// agent.
+// loadCredentials collects keys for t. Named identities come first, through the agent if the agent has them, with the
+// certificates for them; then the agent's other keys, unless only the named ones may be offered. Without a named
+// identity, the agent's keys come first, and then the default files. Closing the returned value closes the connection
+// to the agent.
 func loadCredentials(ctx context.Context, t *target, socket string, within time.Duration) *credentials {
-	c := &credentials{}
+	c := &credentials{publicAlgorithms: t.algorithms.publicKeys, minRSA: t.algorithms.minRSA}
+	if why := t.noKeys(); why != "" {
+		c.missing = append(c.missing, "any key: "+why)
+		return c
+	}
 	held := c.fromAgent(ctx, socket, within)
-	if !t.named {
+	keys := c.readIdentities(t, held)
+	others := func() {
 		for _, s := range held {
-			c.add(s, "agent")
+			if !t.only {
+				c.add(s, "agent")
+			}
 		}
 	}
-	for _, file := range t.identities {
-		if t.profileKey {
-			if err := checkOwner(file); err != nil {
-				c.missing = append(c.missing, "reading identity: "+err.Error())
-				continue
-			}
-		}
-		pub, signer, err := readIdentity(file)
-		if pub != nil {
-			if s := findKey(held, pub); s != nil {
-				if t.named {
-					c.add(s, "agent")
-				}
-				continue
-			}
-		}
+	c.addCertificates(t, keys, held)
+	if !t.named {
+		others()
+	}
+	for _, k := range keys {
 		switch {
-		case err == nil:
-			c.add(signer, "key")
-		case t.named || !errors.Is(err, fs.ErrNotExist):
-			c.missing = append(c.missing, err.Error())
+		case k.err == nil:
+			c.add(k.signer, k.kind)
+		case t.named || !errors.Is(k.err, fs.ErrNotExist):
+			c.missing = append(c.missing, k.err.Error())
 		}
+	}
+	if t.named {
+		others()
 	}
 	if c.more > 0 {
 		c.missing = append(c.missing, fmt.Sprintf(
@@ -117,14 +121,42 @@ func loadCredentials(ctx context.Context, t *target, socket string, within time.
 	return c
 }
 
+// add offers a key, unless it is offered already or ssh_config forbids it.
 func (c *credentials) add(s ssh.Signer, kind string) {
-	if len(c.signers) >= maxOffered {
+	pub := s.PublicKey()
+	name := pub.Type() + " " + ssh.FingerprintSHA256(pub)
+	algorithms := c.algorithmsOf(pub)
+	switch bits := openssh.RSABits(pub); {
+	case findKey(c.signers, pub) != nil:
+		return
+	case len(algorithms) == 0:
+		c.missing = append(c.missing, name+", whose type PubkeyAcceptedAlgorithms leaves out")
+		return
+	case bits > 0 && bits < c.minRSA:
+		c.missing = append(c.missing, fmt.Sprintf("%s, which has %d bits, fewer than %d (RequiredRSASize)", name, bits,
+			c.minRSA))
+		return
+	case len(c.signers) >= maxOffered:
 		c.more++
 		return
 	}
-	name := s.PublicKey().Type() + " " + ssh.FingerprintSHA256(s.PublicKey())
-	c.signers = append(c.signers,
-		&notedSigner{Signer: s, note: func() { c.used.Store(&kind); c.signing.Store(&name) }, done: c.signed})
+	c.signers = append(c.signers, &notedSigner{Signer: s, algorithms: algorithms,
+		note: func() { c.used.Store(&kind); c.signing.Store(&name) }, done: c.signed})
+}
+
+// algorithmsOf returns the signature algorithms for a key, in order of preference.
+func (c *credentials) algorithmsOf(pub ssh.PublicKey) (out []string) {
+	_, isCert := pub.(*ssh.Certificate)
+	for _, a := range c.publicAlgorithms {
+		if isCertificate(a) == isCert && baseType(a) == openssh.PlainKey(pub).Type() {
+			plain := strings.Replace(a, "-cert-v01@openssh.com", "", 1)
+			if strings.HasPrefix(plain, "sk-") {
+				plain = baseType(a)
+			}
+			out = append(out, plain)
+		}
+	}
+	return out
 }
 
 // signed notes how signing ended.
@@ -197,34 +229,6 @@ func (c *credentials) fromAgent(ctx context.Context, socket string, within time.
 	return signers
 }
 
-// readIdentity reads a private key file. It returns pub even if the key itself cannot be read (it is encrypted, or the
-// file has only the public half of a key in an agent), to find the key in an agent.
-func readIdentity(file string) (pub ssh.PublicKey, signer ssh.Signer, err error) {
-	if b, readErr := profile.ReadOwn(file + ".pub"); readErr == nil {
-		pub, _, _, _, _ = ssh.ParseAuthorizedKey(b)
-	}
-	b, err := profile.ReadOwn(file)
-	if err != nil {
-		return pub, nil, fmt.Errorf("reading identity: %w", err)
-	}
-	signer, err = ssh.ParsePrivateKey(b)
-	var locked *ssh.PassphraseMissingError
-	switch {
-	case err == nil:
-		return signer.PublicKey(), signer, nil
-	case errors.As(err, &locked):
-		if locked.PublicKey != nil {
-			pub = locked.PublicKey
-		}
-		return pub, nil, fmt.Errorf("identity %s is encrypted and no SSH agent holds it: run ssh-add %s", file,
-			Quote([]string{file}))
-	}
-	if only, _, _, _, pubErr := ssh.ParseAuthorizedKey(b); pubErr == nil {
-		return only, nil, fmt.Errorf("identity %s is a public key and no SSH agent holds it", file)
-	}
-	return pub, nil, fmt.Errorf("identity %s cannot be read: %w", file, err)
-}
-
 func findKey(signers []ssh.Signer, pub ssh.PublicKey) ssh.Signer {
 	want := pub.Marshal()
 	for _, s := range signers {
@@ -238,8 +242,9 @@ func findKey(signers []ssh.Signer, pub ssh.PublicKey) ssh.Signer {
 // notedSigner records that it was used. It passes algorithms on, so that RSA keys sign with SHA-2.
 type notedSigner struct {
 	ssh.Signer
-	note func()
-	done func(error)
+	algorithms []string
+	note       func()
+	done       func(error)
 }
 
 func (s *notedSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) {
@@ -248,6 +253,9 @@ func (s *notedSigner) Sign(rand io.Reader, data []byte) (*ssh.Signature, error) 
 	s.done(err)
 	return sig, err
 }
+
+// Algorithms implements ssh.MultiAlgorithmSigner.
+func (s *notedSigner) Algorithms() []string { return s.algorithms }
 
 // SignWithAlgorithm implements ssh.AlgorithmSigner.
 func (s *notedSigner) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string) (*ssh.Signature, error) {

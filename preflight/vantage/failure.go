@@ -132,11 +132,13 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 		}
 		return &refusal{word: word, phase: phaseHostKey, detail: key.text}
 	case errors.As(err, &algo) && strings.Contains(algo.What, "host key"):
-		return &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: fmt.Sprintf(
-			"%s shows none of the host key types that are known of it: it has %s, known are %s", t.address(),
-			strings.Join(algo.RequestedAlgorithms, ", "), strings.Join(algo.SupportedAlgorithms, ", "))}
+		return &refusal{word: diag.SSHHostKey, phase: phaseHostKey, detail: offers(t, algo)}
 	case errors.As(err, &algo):
-		return &refusal{word: diag.SSHTransport, phase: phaseHostKey, detail: foreign(algo.Error())}
+		return &refusal{word: diag.SSHTransport, phase: phaseHostKey, detail: offers(t, algo)}
+	}
+	if p, ok := w.Conn.(*piped); ok && phase != phaseAuth {
+		return &refusal{word: diag.SSHJump, phase: phase,
+			detail: withWords(t.proxy.String()+" gave no SSH server", p.why())}
 	}
 	switch phase {
 	case phaseBanner:
@@ -146,6 +148,14 @@ func handshakeRefusal(ctx context.Context, phase string, w *wire, t *target, key
 	}
 	return &refusal{word: diag.SSHTransport, phase: phase, errno: probeErrno(err),
 		detail: "the key exchange broke off: " + foreign(reason(err))}
+}
+
+// withOptions adds to a login's failure the options of ssh_config that this program does not use.
+func (r *refusal) withOptions(t *target) *refusal {
+	if options := t.notUsed(true); len(options) > 0 && r.word != diag.Cancelled {
+		r.detail += "; not used here: " + strings.Join(options, ", ")
+	}
+	return r
 }
 
 // penaltyWords are OpenSSH's messages when it refuses a connection before its banner: 9.8 and later for an address with
@@ -251,4 +261,13 @@ func probeErrno(err error) string {
 		return ""
 	}
 	return "ECONNRESET"
+}
+
+// clip shortens foreign text for a detail, on one line.
+func clip(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
 }

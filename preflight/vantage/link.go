@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
 	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
-	"golang.org/x/crypto/ssh"
 )
 
 // link is one attempt to reach the node, and the resulting connection. It is made once per Node.
@@ -143,11 +145,18 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	if note == nil { // OpenSSH would show a jump host's key and ask for it
 		trust = diag.Command("ssh", "-o", "UserKnownHostsFile="+t.knownHosts[0], "-p", t.port, t.user+"@"+t.host, "true")
 	}
-	known, err := readKnownKeys(t, trust)
+	known, err := readKnownKeys(ctx, t, trust)
+	var socket string
+	if err == nil {
+		socket, err = t.agentSocket(l.cfg)
+	}
 	if err != nil {
 		return nil, &refusal{word: diag.SSHSetup, phase: phaseConfig, detail: err.Error()}
 	}
-	keys := loadCredentials(ctx, t, l.cfg.agentSocket(), l.cfg.agentWait())
+	if note != nil {
+		l.set(func() { note.NotUsed = slices.Concat(t.notUsed(false), known.hosts.Skipped) })
+	}
+	keys := loadCredentials(ctx, t, socket, l.cfg.agentWait())
 	defer keys.close()
 	l.set(func() { l.keys = keys })
 	l.own(func() error { keys.close(); return nil }) // an agent that waits for confirmation blocks in signing
@@ -161,7 +170,8 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 	unhook := context.AfterFunc(ctx, l.kill)
 	defer unhook()
 	config := &ssh.ClientConfig{
-		Config: ssh.Config{KeyExchanges: keyExchanges()}, User: t.user, ClientVersion: clientVersion,
+		Config: ssh.Config{KeyExchanges: t.algorithms.kex, Ciphers: t.algorithms.ciphers, MACs: t.algorithms.macs},
+		User:   t.user, ClientVersion: clientVersion,
 		HostKeyAlgorithms: known.algorithms(t), HostKeyCallback: func(_ string, remote net.Addr, key ssh.PublicKey) error {
 			if note != nil {
 				l.set(func() { note.HostKeyType, note.HostKeySHA256 = key.Type(), ssh.FingerprintSHA256(key) })
@@ -180,7 +190,7 @@ func (l *link) login(ctx context.Context, t *target, through *ssh.Client, note *
 		l.set(func() { l.noteHandshake(note, w, connected, keys) })
 	}
 	if err != nil {
-		return nil, handshakeRefusal(ctx, l.at(), w, t, keys, err)
+		return nil, handshakeRefusal(ctx, l.at(), w, t, keys, err).withOptions(t)
 	}
 	if !unhook() {
 		return nil, stopped(ctx, phaseAuth, silence(phaseAuth, t))
@@ -205,14 +215,6 @@ func (l *link) noteHandshake(note *diag.SSHFacts, w *wire, connected time.Time, 
 		}
 	}
 	note.AuthMethod, note.NotOffered = keys.method(), len(keys.missing)
-}
-
-// keyExchanges prefers the cheap and common one; the hybrid one is for servers that require it.
-func keyExchanges() []string {
-	return []string{
-		ssh.KeyExchangeCurve25519, ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384,
-		ssh.KeyExchangeECDHP521, ssh.KeyExchangeDH14SHA256, ssh.KeyExchangeDH16SHA512,
-	}
 }
 
 // enter records the beginning of a phase.

@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage/sshtest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
-	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 )
 
 // refusing is an agent that lists its keys and refuses to sign.
@@ -80,18 +81,19 @@ func TestOperatorsOwn(t *testing.T) {
 		{"known_hosts is not there", "does not exist", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.KnownHosts = filepath.Join(t.TempDir(), "gone")
 		}, diag.SSHHostKeyUnknown},
-		{"known_hosts is garbage", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+		{"known_hosts is garbage", "known_hosts:1: ", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.KnownHosts = writeFile(t, "known_hosts", []byte("host ssh-ed25519 %%%\n"))
-		}, diag.SSHSetup},
+		}, diag.SSHHostKeyUnknown},
 		{"known_hosts is a folder", "known host keys", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.KnownHosts = t.TempDir()
 		}, diag.SSHSetup},
 		{"ssh_config is a folder", "ssh_config", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.ConfigFile = t.TempDir()
 		}, diag.SSHSetup},
-		{"ssh_config has a ProxyCommand", "ProxyCommand", func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
-			c.ConfigFile = writeFile(t, "config", []byte("Host *\n  ProxyCommand nc %h %p\n"))
-		}, diag.SSHSetup},
+		{"the ProxyCommand is not there", "config:2) gave no SSH server: it ended (exit status 127): ",
+			func(t *testing.T, _ *sshtest.Server, c *NodeConfig) {
+				c.ConfigFile = writeFile(t, "config", []byte("Host *\n  ProxyCommand /nonexistent/nc %h %p\n"))
+			}, diag.SSHJump},
 		{"no host", "no host to dial", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) { c.Host = "" }, diag.SSHSetup},
 		{"a jump host without a name", "jump host", func(_ *testing.T, _ *sshtest.Server, c *NodeConfig) {
 			c.SSH.Jump = "ops@"

@@ -1,15 +1,18 @@
 package vantage
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/http/httptrace"
 	"net/netip"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/gpuaas/gpuaasctl/diag"
 	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
-	"golang.org/x/crypto/ssh"
 )
 
 // clientVersion identifies us in the server's log.
@@ -21,13 +24,13 @@ func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 	note *diag.SSHFacts) (net.Conn, time.Time, error) {
 	began := time.Now()
 	l.enter(phaseTCP)
-	if through == nil {
+	if through == nil && t.proxy == nil {
 		ctx = l.watchLookup(ctx, t, note != nil)
 	}
 	if note != nil {
 		l.set(func() { l.tcp = &diag.TCPFacts{Remote: t.address()} })
 	}
-	conn, err := dialTCP(ctx, t, through)
+	conn, err := connectTo(ctx, t, through)
 	if err != nil {
 		return nil, time.Time{}, dialRefusal(ctx, t, err)
 	}
@@ -39,7 +42,7 @@ func (l *link) reach(ctx context.Context, t *target, through *ssh.Client,
 		return conn, connected, nil
 	}
 	tcp := &diag.TCPFacts{Remote: t.address()}
-	if through == nil {
+	if through == nil && t.proxy == nil {
 		tcp.Remote, tcp.Local = conn.RemoteAddr().String(), conn.LocalAddr().String()
 	}
 	l.set(func() {
@@ -76,11 +79,28 @@ func (l *link) watchLookup(ctx context.Context, t *target, keep bool) context.Co
 	})
 }
 
-// dialTCP connects to t, directly or from a jump host.
-func dialTCP(ctx context.Context, t *target, through *ssh.Client) (net.Conn, error) {
-	if through != nil {
+// connectTo connects to t, directly, from a jump host, or through the program of ProxyCommand.
+func connectTo(ctx context.Context, t *target, through *ssh.Client) (net.Conn, error) {
+	switch {
+	case through != nil:
 		return through.DialContext(ctx, "tcp", t.address())
+	case t.proxy != nil:
+		conn, err := t.proxy.start()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.proxy, err)
+		}
+		return conn, nil
 	}
 	var d net.Dialer
-	return d.DialContext(ctx, "tcp", t.address())
+	if t.dial.bind != "" {
+		a, err := net.DefaultResolver.LookupNetIP(ctx, "ip", t.dial.bind)
+		if err != nil {
+			return nil, fmt.Errorf("BindAddress: %w", err)
+		}
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a[0].Unmap(), 0))
+	}
+	if t.dial.within > 0 {
+		d.Timeout = t.dial.within
+	}
+	return d.DialContext(ctx, cmp.Or(t.dial.network, "tcp"), t.address())
 }

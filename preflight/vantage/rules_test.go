@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,7 +51,7 @@ func TestHostKeys(t *testing.T) {
 			hosts = append(hosts, writeFile(t, "known_hosts", []byte(text)))
 		}
 		to := &target{host: "node", port: "22", user: "root", knownHosts: hosts}
-		known, err := readKnownKeys(to, "trust it")
+		known, err := readKnownKeys(t.Context(), to, "trust it")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -69,9 +68,10 @@ func TestHostKeys(t *testing.T) {
 	if got := known.searched(); got != "none of "+missing+", "+missing+"2 exists" {
 		t.Error(got)
 	}
-	if _, err := readKnownKeys(&target{knownHosts: []string{writeFile(t, "k", []byte("no line of a key\n"))}},
-		""); err == nil {
-		t.Error("a file that is none of known hosts was read")
+	skipping, err := readKnownKeys(t.Context(),
+		&target{knownHosts: []string{writeFile(t, "k", []byte("no line of a key\n"))}}, "")
+	if err != nil || len(skipping.hosts.Skipped) != 1 || !strings.Contains(skipping.hosts.Skipped[0], "k:1: ") {
+		t.Errorf("a file that is none of known hosts: %v %v", skipping, err)
 	}
 }
 
@@ -108,38 +108,6 @@ func TestSSHFilesOfProfiles(t *testing.T) {
 	}
 	if err := CheckFiles(profile.SSH{Identity: none, KnownHosts: pipe}); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("both mistakes: %v", err)
-	}
-}
-
-// TestParseSSHG: OpenSSH lists its default keys when no key is configured, and only then are they no choice.
-func TestParseSSHG(t *testing.T) {
-	for name, tc := range map[string]struct {
-		out  string
-		want []string
-	}{
-		"defaults":           {"identityfile ~/.ssh/id_rsa\nidentityfile ~/.ssh/id_ed25519\n", nil},
-		"one default, named": {"identityfile ~/.ssh/id_rsa\n", []string{"~/.ssh/id_rsa"}},
-		"one of its own":     {"IdentityFile /k\n", []string{"/k"}},
-		"two of its own":     {"identityfile /k\nidentityfile /l\n", []string{"/k", "/l"}},
-		"its own, a default": {"identityfile /k\nidentityfile ~/.ssh/id_rsa\n", []string{"/k", "~/.ssh/id_rsa"}},
-		"a default, its own": {"\nidentityfile ~/.ssh/id_rsa\nidentityfile /k\n", []string{"~/.ssh/id_rsa", "/k"}},
-		"none":               {"user op\n", nil},
-	} {
-		s := parseSSHG(tc.out)
-		if got := s.all("identityfile"); !slices.Equal(got, tc.want) || (len(tc.want) > 0 &&
-			s.get("identityfile") != tc.want[0]) {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
-	}
-	if got := (settings{}).get("user") + parseSSHG("").get("user"); got != "" {
-		t.Errorf("nothing is configured: %q", got)
-	}
-	if got := unquote([]string{`"a b"`, `"`, `""`, `"a`, `a"`, ``, `a`}); !slices.Equal(got,
-		[]string{"a b", `"`, "", `"a`, `a"`, "", "a"}) {
-		t.Errorf("%q", got)
-	}
-	if got := clip("  a\n b  ", 3) + "|" + clip("abcd", 3) + "|" + clip("aä", 2); got != "a b|abc…|a…" {
-		t.Error(got)
 	}
 }
 

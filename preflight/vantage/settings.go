@@ -1,20 +1,16 @@
 package vantage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/gpuaas/gpuaasctl/internal/owned"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/openssh"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -26,9 +22,15 @@ type target struct {
 	user       string
 	identities []string // key files; named: by the operator or ssh_config
 	named      bool
+	only       bool     // no key of the agent is offered but those of identities
+	certs      []string // files of user certificates
 	knownHosts []string // files; a new key is written to the first
 	keyAlias   string   // HostKeyAlias: the host's name in known_hosts
 	jumps      []target // to pass through, in order
+	proxy      *proxy   // a program to pass through; nil: none
+	dial       dialling
+	algorithms algorithms
+	config     *openssh.Config // nil in tests of rules
 
 	profileKey, profileHosts bool // identities, knownHosts: from the profile
 }
@@ -46,184 +48,192 @@ func (t *target) keyAddress() string {
 // String returns user@host:port.
 func (t *target) String() string { return t.user + "@" + t.address() }
 
+// value returns the first value of a keyword of ssh_config.
+func (t *target) value(name string) *openssh.Value {
+	if t.config == nil {
+		return nil
+	}
+	return t.config.Get(name)
+}
+
+// notUsed returns what ssh_config says and this program does not do; failed: of a login that failed.
+func (t *target) notUsed(failed bool) []string {
+	if t.config == nil {
+		return nil
+	}
+	return t.config.NotUsed(failed)
+}
+
 // errNoHost is the error of a login without a host to dial.
 var errNoHost = errors.New("no host to dial is given: name it under nodes in the profile, or by --node-host")
 
-// place is the context of a look-up of settings: the operator's home, name and ssh_config files.
+// place is the context of a look-up of settings: the operator's machine and ssh_config files.
 type place struct {
-	home  string
-	user  string
-	files []string // ssh_config files; the first match wins
+	local openssh.Local
+	files []openssh.File // the first value wins
 }
 
 // here returns this operator's place. file, if not empty, replaces both ssh_config files; "none" reads none.
 func here(file string) place {
-	p := place{home: os.Getenv("HOME"), user: os.Getenv("USER")}
-	if u, err := user.Current(); err == nil {
-		p.user = u.Username
-		p.home = cmp.Or(p.home, u.HomeDir)
-	}
+	p := place{local: openssh.This()}
+	p.local.Run, p.local.Lookup = runShell(p.local.Shell), lookupName
+	own := filepath.Join(p.local.Home, ".ssh")
 	switch file {
 	case "":
-		p.files = []string{filepath.Join(p.home, ".ssh", "config"), "/etc/ssh/ssh_config"}
+		p.files = []openssh.File{{Path: filepath.Join(own, "config"), Checked: true, Dir: own},
+			{Path: "/etc/ssh/ssh_config", Dir: "/etc/ssh"}}
 	case "none":
 	default:
-		p.files = []string{file}
+		p.files = []openssh.File{{Path: file, Dir: own}}
 	}
 	return p
 }
 
-// CheckFiles refuses unusable SSH files of a profile: an identity without a private or public key, an existing
-// known_hosts that cannot be read, and either if another user could have written it. A missing known_hosts is created
-// with the first accepted key. The error names the profile's key.
-func CheckFiles(s profile.SSH) error {
-	p := here("none")
-	// a token can only be expanded for a host
-	unset := func(name string) bool { return name == "" || strings.Contains(name, "%") }
-	var errs []error
-	if !unset(s.Identity) {
-		file := p.expand(s.Identity, &target{})
-		_, errKey := os.Stat(file)
-		if _, errPub := os.Stat(file + ".pub"); errKey != nil && errPub != nil { // an agent may have the key of a .pub
-			errs = append(errs, fmt.Errorf("ssh.identity: %w", errKey))
-		}
-		if err := checkOwner(file); err != nil {
-			errs = append(errs, fmt.Errorf("ssh.identity: %w", err))
-		}
+// lookupName resolves a name as programs do, and returns the name behind its aliases.
+func lookupName(ctx context.Context, name string) (string, error) {
+	if _, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name); err != nil {
+		return "", err
 	}
-	if !unset(s.KnownHosts) {
-		file := p.expand(s.KnownHosts, &target{})
-		err := mayRead(file)
-		if err == nil {
-			err = checkOwner(file)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("ssh.known_hosts: %w", err))
-		}
+	canonical, err := net.DefaultResolver.LookupCNAME(ctx, name)
+	if err != nil {
+		return name, nil // as of a hosts file
 	}
-	return errors.Join(errs...)
+	return canonical, nil
 }
 
-// checkOwner refuses a profile's SSH file that another user could have written: its author would choose which host
-// keys are accepted, or which key logs in. A missing file, and one that is not regular, is not checked.
-func checkOwner(file string) error {
-	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	f, err := owned.Open(file, owned.Caller())
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
+// mostJumps bounds the hosts to pass through: an ssh_config may send a jump host through itself.
+const mostJumps = 8
 
 // resolve merges the settings for host: the profile overrides ssh_config, which overrides SSH's defaults. Each jump
-// host is looked up in ssh_config by its own name; the profile's identity and known hosts also apply to jump hosts for
-// which ssh_config has none.
+// host is looked up in ssh_config by its own name, and the first may have jump hosts of its own; the profile's identity
+// and known hosts also apply to jump hosts for which ssh_config has none.
 //
 // An empty host is an error: the network would take it for this machine.
 func (p place) resolve(ctx context.Context, host string, s profile.SSH) (target, error) {
+	return p.resolveWithin(ctx, host, s, mostJumps)
+}
+
+func (p place) resolveWithin(ctx context.Context, host string, s profile.SSH, most int) (target, error) {
 	if host == "" {
 		return target{}, errNoHost
 	}
-	look, err := p.lookup(ctx, host)
+	port := ""
+	if s.Port != 0 {
+		port = strconv.Itoa(s.Port)
+	}
+	c, err := openssh.Read(ctx, p.files, host, openssh.Given{User: s.User, Port: port, Jump: s.Jump}, p.local)
 	if err != nil {
 		return target{}, err
 	}
-	t := p.merge(host, s, look)
-	jump := cmp.Or(s.Jump, look.get("proxyjump"))
+	t, err := p.merge(c, s)
+	if err != nil {
+		return target{}, err
+	}
+	if t.proxy, err = proxyOf(c, p.local.Shell); err != nil || t.proxy != nil {
+		return t, err
+	}
+	jump := c.Get("proxyjump").First()
 	if jump == "" || strings.EqualFold(jump, "none") {
-		if cmd := look.get("proxycommand"); cmd != "" && !strings.EqualFold(cmd, "none") && s.Jump == "" {
-			return target{}, fmt.Errorf(
-				"ssh_config gives %s a ProxyCommand, which is not supported: set a ProxyJump, or ssh.jump in the profile", host)
-		}
 		return t, nil
 	}
-	for _, hop := range strings.Split(p.expand(jump, &t), ",") {
+	if jump, err = openssh.Expand(jump, c.ForProxy(), nil); err != nil {
+		return target{}, fmt.Errorf("reading the jump hosts of %s: %w", host, err)
+	}
+	for i, hop := range strings.Split(jump, ",") {
 		hs, name, err := splitJump(hop)
+		if err == nil && len(t.jumps) >= most {
+			err = fmt.Errorf("there are more than %d, or one of them is reached through itself", mostJumps)
+		}
 		if err != nil {
 			return target{}, fmt.Errorf("reading the jump hosts of %s: %w", host, err)
 		}
-		hopLook, err := p.lookup(ctx, name)
+		if i > 0 {
+			hs.Jump = "none" // it is reached through the one before it, whatever ssh_config says
+		}
+		h, err := p.jumpHost(ctx, name, hs, s, most-len(t.jumps)-1)
 		if err != nil {
 			return target{}, err
 		}
-		hs.KnownHosts = s.KnownHosts
-		if len(hopLook.all("identityfile")) == 0 {
-			hs.Identity = s.Identity
+		if i == 0 && h.address() == t.address() { // of a Host *: the jump host itself is reached directly
+			return t, nil
 		}
-		t.jumps = append(t.jumps, p.merge(name, hs, hopLook))
+		t.jumps = append(t.jumps, h.jumps...)
+		h.jumps = nil
+		t.jumps = append(t.jumps, h)
 	}
 	return t, nil
 }
 
+// jumpHost resolves a jump host by its own settings hs; s are those of the node.
+func (p place) jumpHost(ctx context.Context, name string, hs, s profile.SSH, most int) (target, error) {
+	hs.KnownHosts = s.KnownHosts
+	h, err := p.resolveWithin(ctx, name, hs, max(0, most))
+	if err != nil || s.Identity == "" || len(h.config.All("identityfile")) > 0 {
+		return h, err
+	}
+	h.identities, err = p.paths(h.config, &openssh.Value{Word: "ssh.identity", Args: []string{s.Identity}})
+	h.named, h.only, h.profileKey = true, true, true
+	return h, err
+}
+
 // merge returns a target without its jumps.
-func (p place) merge(alias string, s profile.SSH, look settings) target {
-	t := target{alias: alias, host: alias, port: "22", user: p.user, keyAlias: look.get("hostkeyalias")}
-	if name := look.get("hostname"); name != "" {
-		t.host = strings.ReplaceAll(strings.ReplaceAll(name, "%%", "%"), "%h", alias)
+func (p place) merge(c *openssh.Config, s profile.SSH) (target, error) {
+	t := target{alias: c.Asked, host: c.Host, port: c.Port(), user: c.User(), config: c,
+		keyAlias: strings.ToLower(c.Get("hostkeyalias").First()), only: c.Yes("identitiesonly", false)}
+	var errs [5]error
+	given := func(word, file string) *openssh.Value { return &openssh.Value{Word: word, Args: []string{file}} }
+	switch files := c.All("identityfile"); {
+	case s.Identity != "":
+		t.identities, errs[0] = p.paths(c, given("ssh.identity", s.Identity))
+		t.named, t.only, t.profileKey = true, true, true
+	case len(files) > 0:
+		t.identities, errs[0] = p.paths(c, files...)
+		t.named = true
+	default:
+		t.identities, errs[0] = p.paths(c, given("IdentityFile", "~/.ssh/id_ed25519"),
+			given("IdentityFile", "~/.ssh/id_ecdsa"), given("IdentityFile", "~/.ssh/id_rsa"),
+			given("IdentityFile", "~/.ssh/id_ed25519_sk"), given("IdentityFile", "~/.ssh/id_ecdsa_sk"))
 	}
-	if port := look.get("port"); port != "" {
-		t.port = port
-	}
-	if s.Port != 0 {
-		t.port = strconv.Itoa(s.Port)
-	}
-	if u := look.get("user"); u != "" {
-		t.user = u
-	}
-	t.user = cmp.Or(s.User, t.user)
-	t.identities = look.all("identityfile")
-	if s.Identity != "" {
-		t.identities, t.profileKey = []string{s.Identity}, true
-	}
-	t.named = len(t.identities) > 0
-	if !t.named {
-		t.identities = []string{"~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa"}
-	}
-	t.knownHosts = strings.Fields(look.get("userknownhostsfile"))
-	if len(t.knownHosts) == 0 {
-		t.knownHosts = []string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}
-	}
-	t.knownHosts = append(t.knownHosts, "/etc/ssh/ssh_known_hosts")
+	t.certs, errs[1] = p.paths(c, c.All("certificatefile")...)
 	if s.KnownHosts != "" {
-		t.knownHosts, t.profileHosts = []string{s.KnownHosts}, true
+		t.knownHosts, errs[2] = p.paths(c, given("ssh.known_hosts", s.KnownHosts))
+		t.profileHosts = true
+	} else {
+		t.knownHosts, errs[2] = p.hostFiles(c)
 	}
-	for _, list := range [][]string{t.identities, t.knownHosts} {
-		for i := range list {
-			list[i] = p.expand(list[i], &t)
-		}
-	}
-	t.identities = slices.DeleteFunc(t.identities, func(f string) bool { return f == "none" })
-	return t
+	t.dial, errs[3] = diallingOf(c)
+	t.algorithms, errs[4] = algorithmsOf(c)
+	return t, errors.Join(errs[:]...)
 }
 
-// expand replaces ~ and the percent tokens that ssh_config supports for files and jumps.
-func (p place) expand(s string, t *target) string {
-	if s == "~" || strings.HasPrefix(s, "~/") {
-		s = p.home + s[1:]
+// hostFiles returns the known_hosts files of the user and of the machine.
+func (p place) hostFiles(c *openssh.Config) ([]string, error) {
+	own, all := c.Get("userknownhostsfile"), c.Get("globalknownhostsfile")
+	if own == nil {
+		own = &openssh.Value{Word: "UserKnownHostsFile", Args: []string{"~/.ssh/known_hosts", "~/.ssh/known_hosts2"}}
 	}
-	return strings.NewReplacer("%%", "%", "%h", t.host, "%n", t.alias, "%p", t.port, "%r", t.user, "%u", p.user,
-		"%d", p.home).Replace(s)
+	if all == nil {
+		all = &openssh.Value{Word: "GlobalKnownHostsFile",
+			Args: []string{"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"}}
+	}
+	return p.paths(c, own, all)
 }
 
-// splitJump reads [user@]host[:port].
-func splitJump(hop string) (profile.SSH, string, error) {
-	var s profile.SSH
-	hop = strings.TrimPrefix(strings.TrimSpace(hop), "ssh://")
-	if i := strings.LastIndexByte(hop, '@'); i >= 0 {
-		s.User, hop = hop[:i], hop[i+1:]
-	}
-	if host, port, err := net.SplitHostPort(hop); err == nil {
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 {
-			return s, "", fmt.Errorf("bad port %q in jump host", port)
+// paths expands names of files. none as the only one names no file.
+func (p place) paths(c *openssh.Config, values ...*openssh.Value) (out []string, err error) {
+	for _, v := range values {
+		if len(v.Args) == 1 && strings.EqualFold(v.Args[0], "none") {
+			continue
 		}
-		hop, s.Port = host, int(n)
+		for _, name := range v.Args {
+			path, err := c.Path(v, name)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(out, path) {
+				out = append(out, path)
+			}
+		}
 	}
-	hop = strings.Trim(hop, "[]")
-	if hop == "" {
-		return s, "", fmt.Errorf("a jump host without a name")
-	}
-	return s, hop, nil
+	return out, nil
 }

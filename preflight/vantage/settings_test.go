@@ -1,20 +1,26 @@
 package vantage
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"os/exec"
-	"reflect"
-	"strings"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/openssh"
 	"github.com/gpuaas/gpuaasctl/profile"
-	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // resolveWith resolves host for user op with home /home/op and the given ssh_config.
 func resolveWith(t *testing.T, config, host string, s profile.SSH) (target, error) {
 	t.Helper()
-	p := place{home: "/home/op", user: "op", files: []string{writeFile(t, "config", []byte(config))}}
+	p := place{
+		local: openssh.Local{Home: "/home/op", User: "op", Name: "here", UID: "1000", Getenv: os.LookupEnv,
+			Run: runShell("/bin/sh"), Lookup: func(context.Context, string) (string, error) { return "", errors.New("no") }},
+		files: []openssh.File{{Path: writeFile(t, "config", []byte(config)), Checked: true, Dir: "/home/op/.ssh"}},
+	}
 	return p.resolve(t.Context(), host, s)
 }
 
@@ -39,16 +45,16 @@ Host cmd
 		want string
 	}{
 		"defaults": {"plain", profile.SSH{},
-			"op@plain:22 named=false [/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa] " +
-				"[/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 /etc/ssh/ssh_known_hosts] plain:22"},
+			"op@plain:22 named=false [" + defaultKeys + "] " +
+				"[/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 " + globalHosts + "] plain:22"},
 		"ssh_config": {"n1", profile.SSH{},
-			"ops@n1.nodes.test:2200 named=true [/home/op/.ssh/ops_2200] [/home/op/kh /etc/kh2 /etc/ssh/ssh_known_hosts] " +
+			"ops@n1.nodes.test:2200 named=true [/home/op/.ssh/ops_2200] [/home/op/kh /etc/kh2 " + globalHosts + "] " +
 				"n1.nodes.test:2200"},
 		"profile wins": {"n2", profile.SSH{User: "root", Port: 22, Identity: "~/k", KnownHosts: "~/p/%h"},
 			"root@n2.nodes.test:22 named=true [/home/op/k] [/home/op/p/n2.nodes.test] n2.nodes.test:22"},
 		"host key alias": {"a1", profile.SSH{Port: 2022},
-			"op@a1:2022 named=false [/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa] " +
-				"[/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 /etc/ssh/ssh_known_hosts] the-a1:22"},
+			"op@a1:2022 named=false [" + defaultKeys + "] " +
+				"[/home/op/.ssh/known_hosts /home/op/.ssh/known_hosts2 " + globalHosts + "] the-a1:22"},
 		"an IPv6 address": {"fd00::1", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h"},
 			"root@[fd00::1]:22 named=true [/k] [/h] [fd00::1]:22"},
 		"jump none in flag": {"via", profile.SSH{User: "root", Identity: "/k", KnownHosts: "/h", Jump: "none"},
@@ -70,9 +76,9 @@ Host cmd
 			}
 		})
 	}
-	if _, err := resolveWith(t, config, "cmd", profile.SSH{}); err == nil ||
-		!strings.Contains(err.Error(), "ProxyCommand") {
-		t.Errorf("a ProxyCommand: %v", err)
+	got, err := resolveWith(t, config, "cmd", profile.SSH{})
+	if err != nil || got.proxy == nil || got.proxy.command != "exec nc cmd 22" {
+		t.Errorf("a ProxyCommand: %+v %v", got.proxy, err)
 	}
 	for _, bad := range []string{"host:0", "host:99999", "user@", ","} {
 		if _, err := resolveWith(t, "", "x", profile.SSH{Jump: bad}); err == nil {
@@ -89,43 +95,33 @@ func describe(t *target) string {
 	return s
 }
 
-// What the parser does not support is left to the ssh program.
-func TestMatchExecFallsBackToSSH(t *testing.T) {
-	tier.NeedsHost(t)
-	if _, err := exec.LookPath("ssh"); err != nil {
-		t.Skip("needs the ssh program")
-	}
-	const config = `
-Match exec "true"
+// TestMatchExec: its commands run only where what is before them holds.
+func TestMatchExec(t *testing.T) {
+	never := filepath.Join(t.TempDir(), "never")
+	config := "Match host other exec \"touch " + never + "\"" + `
+  User never
+Match exec "test %n = node"
   User fromexec
-Match final all
+Match !exec "test %n = node"
   Port 2345
 Host node
   HostName 192.0.2.7
+Match final all
+  IdentityFile /k/%h
 `
-	ask := func(config string) (got target, err error) {
-		for range 5 { // ssh has a few seconds, and this machine may be busy
-			if got, err = resolveWith(t, config, "node", profile.SSH{}); err == nil {
-				break
-			}
-		}
-		return got, err
-	}
-	got, err := ask(config)
+	got, err := resolveWith(t, config, "node", profile.SSH{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.String() != "fromexec@192.0.2.7:2345" || got.named {
+	if got.String() != "fromexec@192.0.2.7:22" || !got.named || !slices.Equal(got.identities, []string{"/k/192.0.2.7"}) {
 		t.Errorf("got %s named=%v %v", &got, got.named, got.identities)
 	}
-	got, err = ask(config + "\n  IdentityFile /k/%h\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !got.named || !reflect.DeepEqual(got.identities, []string{"/k/192.0.2.7"}) {
-		t.Errorf("got named=%v %v", got.named, got.identities)
-	}
-	if _, err := resolveWith(t, config, "-oProxyCommand=x", profile.SSH{}); err == nil {
-		t.Error("a host name that is an option was handed to ssh")
+	if _, err := os.Stat(never); err == nil {
+		t.Error("a command of another host was run")
 	}
 }
+
+const globalHosts = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
+
+const defaultKeys = "/home/op/.ssh/id_ed25519 /home/op/.ssh/id_ecdsa /home/op/.ssh/id_rsa " +
+	"/home/op/.ssh/id_ed25519_sk /home/op/.ssh/id_ecdsa_sk"

@@ -10,10 +10,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/gpuaas/gpuaasctl/preflight/vantage/openssh"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
@@ -63,11 +66,11 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 	if err != nil {
 		return Trusted{}, err
 	}
-	known, err := readKnownKeys(&t, cfg.trustCommand())
+	known, err := readKnownKeys(ctx, &t, cfg.trustCommand())
 	if err != nil {
 		return Trusted{}, err
 	}
-	conn, err := dialTCP(ctx, &t, through)
+	conn, err := connectTo(ctx, &t, through)
 	if err != nil {
 		return Trusted{}, dialRefusal(ctx, &t, err)
 	}
@@ -79,7 +82,8 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 	var key ssh.PublicKey
 	var remote net.Addr
 	_, _, _, err = ssh.NewClientConn(w, t.keyAddress(), &ssh.ClientConfig{
-		Config: ssh.Config{KeyExchanges: keyExchanges()}, ClientVersion: clientVersion,
+		Config:            ssh.Config{KeyExchanges: t.algorithms.kex, Ciphers: t.algorithms.ciphers, MACs: t.algorithms.macs},
+		ClientVersion:     clientVersion,
 		HostKeyAlgorithms: known.algorithms(&t), HostKeyCallback: func(_ string, r net.Addr, k ssh.PublicKey) error {
 			key, remote = k, r
 			return errLooked
@@ -93,17 +97,32 @@ func lookAtKey(ctx context.Context, cfg *NodeConfig) (Trusted, error) {
 
 // judge compares key with the known ones; only a host without known keys returns a key to accept.
 func (k *knownKeys) judge(t *target, remote net.Addr, key ssh.PublicKey) (Trusted, error) {
-	got := Trusted{Fingerprint: ssh.FingerprintSHA256(key), KeyType: key.Type(),
-		Line: knownhosts.Line([]string{t.keyAddress()}, key), File: k.files[0]}
-	err := k.db.HostKeyCallback()(t.keyAddress(), remote, key)
+	plain := openssh.PlainKey(key)
+	got := Trusted{Fingerprint: ssh.FingerprintSHA256(plain), KeyType: plain.Type(),
+		Line: k.line(t, plain)}
+	if len(k.files) > 0 {
+		got.File = k.files[0]
+	}
+	err := k.check(t, remote, key)
+	var refused *hostKeyError
 	switch {
 	case err == nil:
 		got.Already = true
 		return got, nil
-	case knownhosts.IsHostUnknown(err):
+	case errors.As(err, &refused) && refused.unknown && got.File != "":
 		return got, nil
+	case errors.As(err, &refused) && refused.unknown:
+		return got, errors.New("ssh_config names no known_hosts file to which a host key could be added")
 	}
-	return got, k.check(t, remote, key)
+	return got, err
+}
+
+// line returns the line for known_hosts, with the host's name hashed where HashKnownHosts asks for it.
+func (k *knownKeys) line(t *target, key ssh.PublicKey) string {
+	if t.config != nil && t.config.Yes("hashknownhosts", false) {
+		return xknownhosts.HashHostname(t.keyName()) + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+	}
+	return knownhosts.Line([]string{t.keyAddress()}, key)
 }
 
 // appendKnownHost appends line to file in one write (so that concurrent writers do not mix their lines). It creates the
