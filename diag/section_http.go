@@ -19,7 +19,10 @@ type HTTPFacts struct {
 	BodyBytes   *int64 `json:"body_bytes,omitempty"`
 	// Page is a known page: ssl_certificate_error, no_ssl_certificate, edge_login, edge_error, edge_rate_page or
 	// edge_challenge.
-	Page         string            `json:"page,omitempty"`
+	Page string `json:"page,omitempty"`
+	// Edge is the product whose own page or login this is, as far as it is known; EdgeSays is what its page says.
+	Edge         string            `json:"edge,omitempty"`
+	EdgeSays     string            `json:"edge_says,omitempty"`     // what an edge's own page says, shortened
 	ErrorCode    string            `json:"error_code,omitempty"`    // error.code of the envelope
 	ErrorMessage string            `json:"error_message,omitempty"` // error.message, scrubbed
 	Correlation  string            `json:"correlation_id,omitempty"`
@@ -38,7 +41,8 @@ func (h *HTTPFacts) Words() []Line {
 		retry = fmt.Sprintf("retry after %d s", *h.RetryAfterS)
 	}
 	lines := []Line{line("http", number(h.Status), h.ContentType, pair("server ", h.Server), pair("to ", h.Location),
-		pair("page ", h.Page), h.ErrorCode, h.ErrorMessage, retry, h.Cached, took(h.DurationMS))}
+		pair("page ", h.Page), pair("of ", h.Edge), h.EdgeSays, h.ErrorCode,
+		h.ErrorMessage, retry, h.Cached, took(h.DurationMS))}
 	return append(lines, named(h.Fields)...)
 }
 

@@ -65,7 +65,8 @@ func TestFlawOfACertificateIsSaid(t *testing.T) {
 				t.Fatalf("no blame\n%s", describe(r))
 			}
 			steps := strings.Join(v.Recovery, "\n")
-			if v.Blame.Signal != c.signal || (c.owner != "" && v.Owner != c.owner) || !strings.Contains(v.Blame.Text, c.says) ||
+			if v.Blame.Signal != c.signal || (c.owner != "" && v.Owner != c.owner) ||
+				!strings.Contains(v.Blame.Text, c.says) ||
 				!strings.Contains(steps, c.step1) {
 				t.Errorf("%s of %s: %s\n%s", v.Blame.Signal, v.Owner, v.Blame.Text, steps)
 			}

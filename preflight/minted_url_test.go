@@ -30,7 +30,8 @@ func TestWhereATokenSendsABrowser(t *testing.T) {
 			if says == "" {
 				want = diag.StatusPass
 			}
-			if h.Status != want || !strings.Contains(h.Text, says) || (r.Verdict.Outcome == diag.OutcomePass) != (says == "") {
+			if h.Status != want || !strings.Contains(h.Text, says) ||
+				(r.Verdict.Outcome == diag.OutcomePass) != (says == "") {
 				t.Errorf("%s: %s%s", h.Status, h.Text, h.Because)
 			}
 		})

@@ -29,17 +29,20 @@ func TestASearchListIsNamed(t *testing.T) {
 		do   func(*diag.Fact)
 		says bool
 	}{
-		"the node connects to nothing":         {reach, completed(name, whole, failWith(diag.TCPTimeout, "tcp")), true},
-		"the node is refused":                  {reach, completed(name, whole, failWith(diag.TCPRefused, "tcp")), true},
-		"another server's certificate":         {reach, completed(name, whole, tls(diag.TLSNameMismatch)), true},
-		"the operator connects to nothing":     {"control_plane_access/healthz", completed("api.test", whole, failWith(diag.TCPTimeout, "tcp")), true},
+		"the node connects to nothing": {reach, completed(name, whole, failWith(diag.TCPTimeout, "tcp")), true},
+		"the node is refused":          {reach, completed(name, whole, failWith(diag.TCPRefused, "tcp")), true},
+		"another server's certificate": {reach, completed(name, whole, tls(diag.TLSNameMismatch)), true},
+		"the operator connects to nothing": {"control_plane_access/healthz", completed("api.test", whole,
+			failWith(diag.TCPTimeout, "tcp")), true},
 		"a name that no search list completed": {reach, completed(name, "", failWith(diag.TCPTimeout, "tcp")), false},
-		"a short name":                         {reach, completed("api", "api.corp.test.", failWith(diag.TCPTimeout, "tcp")), false},
-		"a request that passes":                {reach, completed(name, whole, func(*diag.Fact) {}), false},
+		"a short name": {reach, completed("api", "api.corp.test.", failWith(diag.TCPTimeout,
+			"tcp")), false},
+		"a request that passes": {reach, completed(name, whole, func(*diag.Fact) {}), false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := walkWith(t, answers{c.step: c.do})
-			said := strings.Contains(describe(r), "the answer came for node-api.test.corp.test (search list of /etc/resolv.conf)")
+			said := strings.Contains(describe(r),
+				"the answer came for node-api.test.corp.test (search list of /etc/resolv.conf)")
 			repair := strings.Contains(strings.Join(r.Verdict.Recovery, "\n"), "with a dot at its end")
 			if said != c.says || repair != c.says {
 				t.Errorf("said: %t, in the steps: %t, want %t\n%s\n%s", said, repair, c.says, describe(r),

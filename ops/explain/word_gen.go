@@ -710,6 +710,8 @@ var fieldRows = [...]field{
 	{"duration_ms", "TCPAttempt", "until its result, or until another address connected"},
 	{"duration_ms", "TLSFacts", "milliseconds that it took"},
 	{"earlier_boot", "GPUFacts", "the file was written in an earlier boot, so it shows nothing about the present"},
+	{"edge", "HTTPFacts", "the product whose own page or login this is, as far as it is known; EdgeSays is what its page says"},
+	{"edge_says", "HTTPFacts", "what an edge's own page says, shortened"},
 	{"ended", "WSFacts", "how the peer ended a session; absent if it did not"},
 	{"ended_at", "Run", "when it ended, in UTC"},
 	{"ended_by", "Run", "how it ended; see end"},

@@ -128,6 +128,10 @@ var apiHealthRows = rows{
 		},
 		then: noAPI, culprit: world.CulpritControlPlane,
 	},
+	{when: func(j judged) bool { return j.status() >= 500 && reading.EdgeWords(j.f) != "" },
+		then: fails(diag.SigControlPlaneUnreachable, "an edge's page, not the API's, comes from %s: %s; the edge answers, "+
+			"and what is behind it does not", where, saw),
+		side: diag.SidePlatform, culprit: world.CulpritControlPlane, also: claimDown},
 	// name, path and certificate are sound
 	{when: func(j judged) bool { return j.status() != 0 },
 		then: fails(diag.SigControlPlaneUnreachable, "the API at %s does not work: its edge, or the API itself, answers %s",

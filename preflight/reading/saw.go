@@ -50,6 +50,7 @@ var details = [...]struct {
 	{answeredByError, httpStatus},
 	{answeredByError, redirectedTo},
 	{answeredByError, func(f *diag.Fact) string { return f.HTTP.ErrorCode }},
+	{answeredByError, EdgeWords},
 	{nil, func(f *diag.Fact) string { return f.Errno }},
 	{failedBy(diag.TLSALPN), always("it does not take HTTP/1.1, which was offered by ALPN")},
 	{failedBy(diag.TLSProtocol), func(f *diag.Fact) string { return OneLine(f.Detail) }}, // which alert it was

@@ -31,13 +31,36 @@ func Throttled(f *diag.Fact, what string) diag.Finding {
 	return out
 }
 
+// loginCookies are the names of the cookies by which edges know a client that has logged in.
+var loginCookies = map[string]string{
+	"Cloudflare Access": "CF_Authorization", "Pomerium": "_pomerium", "oauth2-proxy": "_oauth2_proxy",
+	"Authelia": "authelia_session", "AWS Cognito": "AWSELBAuthSessionCookie-0",
+}
+
 // CookieOf describes the operator's fault if an edge asks for a login: no cookie, or one that is rejected, since
 // cookies expire.
 func CookieOf(f *diag.Fact) string {
 	if f.Request.Cookie.IsZero() {
+		if f.HTTP != nil && loginCookies[f.HTTP.Edge] != "" {
+			return fmt.Sprintf("no edge cookie was given (auth.edge_cookie_file: %s has it as %s)", f.HTTP.Edge,
+				loginCookies[f.HTTP.Edge])
+		}
 		return "no edge cookie was given (auth.edge_cookie_file)"
 	}
 	return "the edge cookie of auth.edge_cookie_file is not accepted there; it may have expired"
+}
+
+// EdgeWords describes the edge whose own page an answer is, and quotes it; "" if it is not known.
+func EdgeWords(f *diag.Fact) string {
+	switch {
+	case f.HTTP == nil || f.HTTP.Edge == "":
+		return ""
+	case f.Failure == diag.HTTPEdgeAuth:
+		return "a login by " + f.HTTP.Edge
+	case f.HTTP.EdgeSays == "":
+		return "a page of the edge (" + f.HTTP.Edge + ")"
+	}
+	return fmt.Sprintf("the edge (%s) says: %s", f.HTTP.Edge, OneLine(f.HTTP.EdgeSays))
 }
 
 // PauseOf describes how long a limiter asks to wait, "" if it does not say.

@@ -62,6 +62,8 @@ func (c *exchange) describe(a *answer) diag.Failure {
 	}
 	var word diag.Failure
 	h.Page, word = judgePage(a.resp, a.body, len(c.req.Extract) > 0, h.ErrorCode)
+	h.Edge, h.EdgeSays = pageOf(h.Page, a.resp, a.body)
+	h.EdgeSays = scrub.Clean(c.req, h.EdgeSays)
 	if word == diag.OK && h.Status/100 == 2 {
 		return c.judgeBody(a, valid)
 	}

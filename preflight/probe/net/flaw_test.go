@@ -85,7 +85,9 @@ func TestFlawsOfAServersCertificate(t *testing.T) {
 	sha1 := with(rsaRoot, func(c *x509.Certificate) { c.SignatureAlgorithm = x509.SHA1WithRSA })
 	named := issue(t, root, "edge.test", nothing)
 	ended := with(middle, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
-	byAddress := issue(t, root, "edge.test", func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 2)} })
+	byAddress := issue(t, root, "edge.test", func(c *x509.Certificate) {
+		c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 2)}
+	})
 	for what, c := range map[string]struct {
 		chain []*issued
 		roots *issued
@@ -103,11 +105,13 @@ func TestFlawsOfAServersCertificate(t *testing.T) {
 		"signed by what is no CA":   {[]*issued{with(plain, nothing), plain}, root, "", diag.TLSUnknownCA, diag.FlawNoCA},
 		"beyond what its CA may do": {[]*issued{with(constrained, nothing), constrained}, root, "", diag.TLSUnknownCA,
 			diag.FlawNotAllowed},
-		"for clients alone":            {[]*issued{clients}, root, "", diag.TLSUnknownCA, diag.FlawNotForServer},
-		"SHA-1":                        {[]*issued{sha1}, rsaRoot, "", diag.TLSUnknownCA, diag.FlawWeak},
-		"the name in the CN alone":     {[]*issued{named}, root, "", diag.TLSNameMismatch, diag.FlawNameInCN},
-		"asked for by address":         {[]*issued{leaf, middle}, root, "192.0.2.1", diag.TLSNameMismatch, diag.FlawNoIPName},
-		"another address":              {[]*issued{byAddress}, root, "192.0.2.1", diag.TLSNameMismatch, diag.FlawNoIPName},
+		"for clients alone":        {[]*issued{clients}, root, "", diag.TLSUnknownCA, diag.FlawNotForServer},
+		"SHA-1":                    {[]*issued{sha1}, rsaRoot, "", diag.TLSUnknownCA, diag.FlawWeak},
+		"the name in the CN alone": {[]*issued{named}, root, "", diag.TLSNameMismatch, diag.FlawNameInCN},
+		"asked for by address": {[]*issued{leaf, middle}, root, "192.0.2.1", diag.TLSNameMismatch,
+			diag.FlawNoIPName},
+		"another address": {[]*issued{byAddress}, root, "192.0.2.1", diag.TLSNameMismatch,
+			diag.FlawNoIPName},
 		"another name":                 {[]*issued{leaf, middle}, root, "term.test", diag.TLSNameMismatch, ""},
 		"of last year, and incomplete": {[]*issued{ended}, root, "", diag.TLSExpired, ""},
 	} {

@@ -37,7 +37,8 @@ func judgePage(resp *http.Response, body []byte, json bool, code string) (page s
 		return PageEdgeLogin, diag.HTTPEdgeAuth
 	case resp.StatusCode < 400:
 		return "", diag.OK
-	case edgeError(resp, body):
+	}
+	if name, _ := edgeOf(resp, body); name != "" {
 		return PageEdgeError, diag.HTTPEdgePage
 	}
 	return "", diag.HTTPStatus
@@ -69,7 +70,20 @@ var loginPaths = [...]string{
 // loginMarks are parts of login pages.
 var loginMarks = [...]string{
 	`type="password"`, `type='password'`, "type=password", "cloudflareaccess.com", "/cdn-cgi/access/", "/.pomerium/",
-	"pomerium",
+	"pomerium", "/oauth2/start", "/outpost.goauthentik.io/",
+}
+
+// pageOf returns the name of the edge whose own page an answer is, and what it says; "" if it is not known.
+func pageOf(page string, resp *http.Response, body []byte) (name, says string) {
+	switch page {
+	case PageEdgeError:
+		return edgeOf(resp, body)
+	case PageEdgeLogin:
+		if u, err := resp.Location(); err == nil {
+			name, _ = loginAsked(u)
+		}
+	}
+	return name, ""
 }
 
 func loginWanted(resp *http.Response, body []byte, json bool) bool {
@@ -81,8 +95,8 @@ func loginWanted(resp *http.Response, body []byte, json bool) bool {
 		if err != nil {
 			return false
 		}
-		return strings.HasSuffix(u.Hostname(), ".cloudflareaccess.com") ||
-			measure.ContainsAny(strings.ToLower(u.Path)+"/", loginPaths[:])
+		_, asked := loginAsked(u)
+		return asked
 	// these statuses come from a proxy by definition
 	case http.StatusProxyAuthRequired, http.StatusNetworkAuthenticationRequired:
 		return true
@@ -93,27 +107,6 @@ func loginWanted(resp *http.Response, body []byte, json bool) bool {
 	}
 	// An edge that serves its login page with 200 for an API request.
 	return json && html && resp.StatusCode < 300 && measure.ContainsAny(strings.ToLower(string(body)), loginMarks[:])
-}
-
-// edgeMarks are parts of the error pages of common proxies, in lower case: nginx, Apache, HAProxy, Envoy. Caddy's and
-// Go's have no marks; Cloudflare is recognized by its header.
-var edgeMarks = [...]string{
-	"<center>nginx", "<center>openresty", "no server is available to handle this request",
-	"upstream connect error or disconnect/reset before headers", "<address>apache", "error code: 10", "cf-error-details",
-	"cloudflare ray id",
-}
-
-func edgeError(resp *http.Response, body []byte) bool {
-	if isJSON(resp) {
-		return false
-	}
-	if resp.Header.Get("Cf-Mitigated") != "" {
-		return true
-	}
-	if isHTML(resp) && strings.EqualFold(resp.Header.Get("Server"), "cloudflare") && resp.StatusCode >= 500 {
-		return true
-	}
-	return measure.ContainsAny(strings.ToLower(string(body)), edgeMarks[:])
 }
 
 func isJSON(resp *http.Response) bool {
