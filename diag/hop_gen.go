@@ -79,7 +79,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopBrowserTerminalWS, Title: "browser terminal gets an answer", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
 		About:   "A pass means: the gateway accepted the browser's WebSocket and sent a message in time: ready, or an error about the workload's user or shell. The second is a pass because the user got a message; the fault is shown at `workload_terminal_startup_failure`. A session that was cut on the browser's side fails here, whatever its shell did.",
-		Signals: []Signal{SigUpgradeFailed, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable, SigControlPlaneUnreachable},
+		Signals: []Signal{SigUpgradeFailed, SigTerminalServer, SigNodeStreamTimeout, SigConnectingStuck, SigStreamCut, SigAuthFailed, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopTerminalOpenTask, Title: "terminal.open is claimed and answered", Layer: LayerEdge, Allocation: true,
@@ -99,7 +99,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopTerminalStartup, Title: "terminal startup: user, shell, PTY", Layer: LayerEdge, Allocation: true, Tenants: "terminal", EndsSession: true,
 		About:   "The name is the runbook's; the hop is terminal startup. A pass means: the allocation's user and shell exist as the agent sees them, and the shell computed a nonce in a process of its own through the browser's terminal. An echo is not a shell, and neither is one that cannot fork. Where the stream was cut the shell is `inconclusive`. With `--run-ws-smoke=false` only user and shell are checked, and the text notes it.",
-		Signals: []Signal{SigPTYFailed, SigControlPlaneUnreachable},
+		Signals: []Signal{SigPTYFailed, SigTerminalServer, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopAppRuntimeLiveness, Title: "workload runs on the node", Layer: LayerRuntime, Allocation: true,

@@ -3,6 +3,7 @@ package diag
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -53,6 +54,8 @@ type Request struct {
 	Keep         string   `json:"keep,omitempty"`
 	Poll         *Poll    `json:"poll,omitempty"` // repeat until a field has a final value
 	Subprotocols []string `json:"subprotocols,omitempty"`
+	// of OpSession: the terminal; nil: as on the reference platform
+	Terminal *Terminal `json:"terminal,omitempty"`
 
 	Unit   string   `json:"unit,omitempty"`    // the agent's unit, for operations that need its process
 	NodeID string   `json:"node_id,omitempty"` // node id that a certificate must be bound to
@@ -138,6 +141,7 @@ func Changed(a, b *Request) []string {
 	note("since", a.Since == b.Since || At(a.Since.Time).Equal(At(b.Since.Time).Time))
 	note("subprotocols", slices.Equal(a.Subprotocols, b.Subprotocols))
 	note("target", a.Target == b.Target)
+	note("terminal", reflect.DeepEqual(a.Terminal, b.Terminal))
 	note("tls_look", a.TLSLook == b.TLSLook)
 	note("token", a.Token.IsZero() == b.Token.IsZero())
 	note("unit", a.Unit == b.Unit)

@@ -62,6 +62,8 @@ func fill(t *testing.T, v reflect.Value, name string) {
 		*p = diag.NewSecret("hidden")
 	case *diag.Time:
 		*p = diag.Time{Time: time.Unix(1, 0).UTC()}
+	case **diag.Terminal:
+		*p = &diag.Terminal{Kind: diag.TerminalWS, Hello: []string{"{token}"}}
 	case **diag.Poll:
 		*p = &diag.Poll{Field: "state", Until: []string{"done"}, EveryMS: 1}
 	default:

@@ -43,6 +43,7 @@ const (
 	SigPublicRouteMissing      Signal = "terminal_public_route_missing"
 	SigTerminalEdgeTLS         Signal = "terminal_edge_tls_failed"
 	SigUpgradeFailed           Signal = "terminal_gateway_upgrade_failed"
+	SigTerminalServer          Signal = "terminal_server_failed"
 	SigOpenWithoutStream       Signal = "terminal_open_without_stream"
 	SigNodeStreamTimeout       Signal = "terminal_node_stream_timeout"
 	SigConnectingStuck         Signal = "terminal_ui_connecting_stuck"
@@ -688,6 +689,24 @@ var signalRows = [...]SignalRow{
 			{Text: "see what every source recorded about this request", Commands: []string{"gpuaasctl diag timeline {target} --correlation-id {correlation_id}"}},
 		},
 		Proof: RepairProof{Hops: []HopID{HopBrowserTerminalWS}, Allocation: true},
+	},
+	{
+		Signal: SigTerminalServer, Reason: ReasonTerminalStartupFailed,
+		Title:  "The terminal that the profile declares gives no shell",
+		Owners: Owners{"terminal server"},
+		BySide: []SideOwners{
+			{SideEdge, Owners{"edge and route profile"}},
+			{SideNetwork, Owners{"environment networking", "operator access"}},
+			{SideNodeWay, Owners{"terminal server", "environment networking"}},
+			{SideNode, Owners{"node runtime"}},
+			{SideWorkload, Owners{"app runtime"}},
+		},
+		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch, TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, MTLSCertRequired, MTLSUnknownCA, MTLSCertExpired, MTLSCertNotYetValid, MTLSCertRejected, MTLSNotRequested, MTLSIngress400, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, SSHHostKey, SSHAuth, SSHExec, SSHTransport, SSHPenalty, SSHSetup, SSHJump, SSHNoKey, SSHHostKeyUnknown, Timeout, Cancelled, Unstable, NotPermitted, Unknown, WSUpgradeRejected, WSSubprotocol, WSClosed, WSSilent, PTYFailed, PTYSilent},
+		Recovery: []Step{
+			{Text: "read the log of what serves the terminal[, by the correlation id {correlation_id}]"},
+			{Text: "open the same terminal by hand, as its user does, and compare"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopBrowserTerminalWS, HopTerminalStartup}, Allocation: true},
 	},
 	{
 		Signal: SigOpenWithoutStream, Reason: ReasonTerminalEndpointDrift,

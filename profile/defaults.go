@@ -1,6 +1,11 @@
 package profile
 
-import "cmp"
+import (
+	"cmp"
+	"maps"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+)
 
 // Paths and names of the reference platform on a node.
 const (
@@ -33,6 +38,18 @@ func (a Agent) withDefaults() Agent {
 func (p Profile) WithDefaults() Profile {
 	p.Agent = p.Agent.withDefaults()
 	p.Policy = withDefaultPolicy(p.Policy)
+	p.Terminal = p.Terminal.withDefaults(p.SSH)
+	if p.Terminal.Kind == diag.TerminalExec && p.TerminalBase == "" { // the API is the terminal's server
+		p.TerminalBase, p.TerminalResolveAddress = p.APIBase, p.APIResolveAddress
+	}
+	paths := maps.Clone(p.Mapping.Paths)
+	if own := p.Terminal.paths(paths); len(own) > 0 {
+		if paths == nil {
+			paths = map[string]string{}
+		}
+		maps.Copy(paths, own)
+		p.Mapping.Paths = paths
+	}
 	p.Mapping = p.Mapping.withDefaults(p.Kind)
 	return p
 }

@@ -51,6 +51,7 @@ type Profile struct {
 	Policy      map[string]int64             `yaml:"policy,omitempty"`  // catalogue keys; may tighten
 	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
 	Mapping     Mapping                      `yaml:"mapping,omitempty"`
+	Terminal    Terminal                     `yaml:"terminal,omitempty"`
 	App         App                          `yaml:"app,omitempty"`
 	GPU         GPU                          `yaml:"gpu,omitempty"`
 	Chaos       Chaos                        `yaml:"chaos,omitempty"`
@@ -185,7 +186,7 @@ type Chaos struct {
 // Files returns the paths of the files that the profile names, "" for those that are not set.
 func (p Profile) Files() []string {
 	files := []string{p.Auth.TokenFile, p.Auth.EdgeCookieFile, p.Trust.OperatorCA, p.Trust.NodeCA, p.SSH.Identity,
-		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts}
+		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts, p.Terminal.Identity, p.Terminal.KnownHosts}
 	if p.GPU.IsFile() {
 		files = append(files, p.GPU.Policy)
 	}

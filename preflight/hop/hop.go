@@ -36,11 +36,15 @@ type Hop struct {
 	About
 	Role
 
-	Budget   time.Duration                 // for the hop's steps and counter-probes together
-	Patience string                        // policy key of the seconds that are added to Budget; "": none
-	Agent    bool                          // about the agent: left out where the profile declares none
-	Profile  func(p *profile.Profile) Gate // what the profile must have for the whole hop; nil: nothing
-	Steps    []Step
+	Budget   time.Duration // for the hop's steps and counter-probes together
+	Patience string        // policy key of the seconds that are added to Budget; "": none
+	Agent    bool          // about the agent: left out where the profile declares none
+	// Absent says why a platform as the profile declares it has no such hop, whatever else was given; nil or "": it has
+	Absent func(p *profile.Profile) string
+	// FreeOf reports whether the hop needs no allocation, although others of its kind do; nil: it needs one
+	FreeOf  func(p *profile.Profile) bool
+	Profile func(p *profile.Profile) Gate // what the profile must have for the whole hop; nil: nothing
+	Steps   []Step
 
 	Fields   []string                     // that the judge needs: without one, the hop runs and is not judged
 	Judge    func(c *Case) []diag.Finding // the most specific finding first; none: the steps' statuses decide

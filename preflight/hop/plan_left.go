@@ -67,12 +67,13 @@ func (out leftOut) step(s *Step, p *profile.Profile, o Options) Gate {
 	if g := s.Planned(p, o); !g.Open() {
 		return g
 	}
-	for _, need := range s.Needs.Hops {
+	needs := s.Needs.of(p)
+	for _, need := range needs.Hops {
 		if g, left := out[string(need)]; left && g.Verdict != Never {
 			return Gate{Verdict: Skip, Why: fmt.Sprintf("needs %s, which is skipped (%s)", need, g.first()), root: g.first()}
 		}
 	}
-	for _, fact := range s.Needs.Facts {
+	for _, fact := range needs.Facts {
 		for _, id := range []string{fact, string(OfFact(fact))} {
 			if g, left := out[id]; left {
 				why := fmt.Sprintf("needs the answer of %s, which is skipped (%s)", fact, g.first())
@@ -86,10 +87,11 @@ func (out leftOut) step(s *Step, p *profile.Profile, o Options) Gate {
 // Planned says, before the walk, whether the operator gave what the step needs, else Skip, and whether the platform has
 // it, else Never.
 func (s *Step) Planned(p *profile.Profile, o Options) Gate {
-	if s.Needs.Agent && p.Agent.Absent() {
+	needs := s.Needs.of(p)
+	if needs.Agent && p.Agent.Absent() {
 		return gate(Never, noAgent)
 	}
-	own := ask(s.Needs.Profile, p)
+	own := ask(needs.Profile, p)
 	if own.Verdict == Skip {
 		return own
 	}
@@ -99,20 +101,25 @@ func (s *Step) Planned(p *profile.Profile, o Options) Gate {
 	}{
 		{s.From == Platform && p.PlatformSSH.Host == "", "the profile has no platform_ssh.host"},
 		{s.From == Node && !o.SSH, "no node host given (--node-host, or nodes in the profile)"},
-		{s.Needs.Token && !o.Token, SkipNoToken},
-		{s.From == Operator && p.APIBase == "" && !s.Needs.NoAPI, "no API base given"},
-		{o.Watch && (s.Needs.Session || s.Policy.Changes), SkipWatch},
-		{s.Needs.Session && !o.Session, skipNoSession},
+		{needs.Token && !o.Token, SkipNoToken},
+		{s.From == Operator && p.APIBase == "" && !needs.NoAPI, "no API base given"},
+		{o.Watch && (needs.Session || s.Policy.Changes), SkipWatch},
+		{needs.Session && !o.Session, skipNoSession},
 	} {
 		if given.lacks {
 			return gate(Skip, given.why)
 		}
 	}
-	return strictest(own, gate(Never, lacks(p.Mapping, s.Needs.Paths, s.Needs.Fields)))
+	return strictest(own, gate(Never, lacks(p.Mapping, needs.Paths, needs.Fields)))
 }
 
 // Planned says, before the walk, whether the whole hop is left out, with all of its steps.
 func (h *Hop) Planned(p *profile.Profile, s diag.Subject, o Options) Gate {
+	absent := ""
+	if h.Absent != nil {
+		absent = h.Absent(p)
+	}
+	allocated := h.Allocation && (h.FreeOf == nil || !h.FreeOf(p))
 	for _, out := range []struct {
 		left    bool
 		verdict Verdict
@@ -120,9 +127,10 @@ func (h *Hop) Planned(p *profile.Profile, s diag.Subject, o Options) Gate {
 	}{
 		{len(o.Only) > 0 && !slices.Contains(o.Only, h.ID), Skip, SkipOnly},
 		{slices.Contains(o.Skip, h.ID), Skip, SkipSkip},
+		{absent != "", Never, absent},
 		{h.Agent && p.Agent.Absent(), Never, noAgent},
-		{h.Allocation && p.Allocation.Absent(), Never, noAllocation},
-		{s.AllocationID == "" && h.Allocation, Skip, "no --allocation-id given"},
+		{allocated && p.Allocation.Absent(), Never, noAllocation},
+		{s.AllocationID == "" && allocated, Skip, "no --allocation-id given"},
 		{o.Watch && h.session(), Skip, SkipWatch},
 		{!o.Session && h.session(), Skip, skipNoSession},
 	} {
@@ -151,7 +159,7 @@ func lacks(m profile.Mapping, paths, fields []string) string {
 
 // NoTerminalBase returns what the profile lacks for a hop that uses the browser's terminal gateway.
 func NoTerminalBase(p *profile.Profile) string {
-	if p.TerminalBase == "" {
+	if p.TerminalBase == "" && p.Terminal.Kind != diag.TerminalSSH {
 		return "no terminal base given"
 	}
 	return ""

@@ -43,6 +43,9 @@ type Needs struct {
 
 	Paths  []string // the platform's paths (profile.Path...) that are requested
 	Fields []string // the fields of answers that it reads; for "a|b" one of the two is enough
+	// Instead returns what the step needs in place of this, if the profile declares another kind of the thing; nil, or a
+	// nil result: this. Only the plan uses it: what is absent on a platform is waited for by no walk.
+	Instead func(p *profile.Profile) *Needs
 	// Profile says what else the profile must have: Skip if it was not given, Never if the platform lacks it.
 	Profile func(p *profile.Profile) Gate
 }
@@ -100,4 +103,15 @@ func (s *Step) Fact(hop diag.HopID) string {
 		return s.Uses
 	}
 	return FactID(hop, s.Name)
+}
+
+// of returns the needs that count with a profile.
+func (n *Needs) of(p *profile.Profile) *Needs {
+	if n.Instead == nil {
+		return n
+	}
+	if other := n.Instead(p); other != nil {
+		return other
+	}
+	return n
 }

@@ -22,7 +22,7 @@ const (
 func browserTerminalWS() hop.Hop {
 	id := diag.HopBrowserTerminalWS
 	return hop.Hop{
-		ID: id, Profile: hop.SkipIf(hop.NoTerminalBase),
+		ID: id, Absent: noTerminal, FreeOf: (*profile.Profile).AllocationFree, Profile: hop.SkipIf(hop.NoTerminalBase),
 		// Patience is the gateway's own time-out, Budget the time to receive its answer.
 		Patience: hop.PolicyNodeStream, Budget: sessionMargin + 2*time.Second,
 		Causes: hop.Causes{
@@ -39,9 +39,9 @@ func browserTerminalWS() hop.Hop {
 			Needs: hop.Needs{Hops: []diag.HopID{diag.HopTerminalTokenMint, diag.HopTerminalPublicRoute},
 				Facts:     []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)},
 				Overrules: &hop.Overrule{Page: hop.FactID(diag.HopTerminalPublicRoute, hop.StepHealthz), Works: reading.Upgraded},
-				Session:   true, Paths: []string{profile.PathTerminalWS},
+				Session:   true, Instead: sessionNeeds, Paths: []string{profile.PathTerminalWS},
 				Fields: []string{"token.token", "token.session_id|token.url"}},
-			Excused: func(c *hop.Case, f *diag.Fact) bool { return reading.GotShellState(f) && !world.CutBefore(c) },
+			Excused: func(c *hop.Case, f *diag.Fact) bool { return spoke(f) && !world.CutBefore(c) },
 			Ask:     askSession,
 		}},
 		Judge: judgeSession,
@@ -60,7 +60,12 @@ func browserTerminalWS() hop.Hop {
 
 func judgeSession(c *hop.Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
-	if f == nil || f.Passed() {
+	switch {
+	case f == nil:
+		return list(foreignURL.judge(judged{c: c, f: c.Fact(diag.HopTerminalTokenMint, hop.StepMint)}))
+	case world.ForeignTerminal(c) != nil:
+		return list(openedRows.judge(judged{c: c, f: f}))
+	case f.Passed():
 		return nil
 	}
 	if w := world.Decided(c); w != "" {

@@ -29,6 +29,9 @@ func named(r diag.Request, id diag.HopID, step string) diag.Request {
 // askSession returns the request that opens the session that this walk minted: at the URL of the token's answer if that
 // is at the profile's gateway, else at the profile's.
 func askSession(e *hop.Env, c *hop.Case) diag.Request {
+	if !e.Profile.Terminal.OfReference() {
+		return askForeign(e, c)
+	}
 	mint := c.Fact(diag.HopTerminalTokenMint, hop.StepMint)
 	if mint == nil || mint.HTTP == nil || mint.HTTP.Kept.IsZero() {
 		return diag.Request{}
@@ -47,9 +50,17 @@ func askSession(e *hop.Env, c *hop.Case) diag.Request {
 	return diag.Request{
 		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
 		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie,
-		InsecureHTTP: e.Profile.InsecureHTTP, Subprotocols: []string{"gpuaas.terminal.v1"},
-		Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(hop.FieldErrorCode, "error.message"),
+		InsecureHTTP: e.Profile.InsecureHTTP, Subprotocols: terminalProtocols(e.Profile.Terminal),
+		Terminal: e.Profile.Terminal.Speaks(), Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(hop.FieldErrorCode, "error.message"),
 	}
+}
+
+// terminalProtocols are the subprotocols of the reference platform's gateway, or the profile's own.
+func terminalProtocols(t profile.Terminal) []string {
+	if t.Subprotocols != nil {
+		return t.Subprotocols
+	}
+	return []string{"gpuaas.terminal.v1"}
 }
 
 func keepsRecord(p *profile.Profile) string {

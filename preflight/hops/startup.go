@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // terminalStartup: does the allocation have its user and shell, and does that shell compute a nonce through the
@@ -15,7 +16,7 @@ import (
 func terminalStartup() hop.Hop {
 	id := diag.HopTerminalStartup
 	return hop.Hop{
-		ID: id, Budget: 6 * time.Second,
+		ID: id, Absent: noTerminal, FreeOf: (*profile.Profile).AllocationFree, Budget: 6 * time.Second,
 		Causes: hop.Causes{Behind: hop.PlatformReads(),
 			ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream}},
 		Recorded: &hop.RecordedErrors{Signals: []diag.Signal{diag.SigPTYFailed}, Task: world.SessionTask,
@@ -46,6 +47,9 @@ func terminalStartup() hop.Hop {
 		},
 		Pass: func(c *hop.Case) string {
 			f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+			if world.ForeignTerminal(c) != nil && f.PTY != nil {
+				return fmt.Sprintf("the terminal's shell computed a nonce in %d ms", f.PTY.DurationMS)
+			}
 			if f == nil || f.PTY == nil { // the plan leaves the session out
 				return fmt.Sprintf("user %s and its shell are there; no session was opened", world.OSUser(c))
 			}
@@ -67,7 +71,12 @@ func terminalStartup() hop.Hop {
 // shellStep judges the session that the browser's hop opened.
 func shellStep() hop.Step {
 	s := hop.SharedStep("shell", diag.HopBrowserTerminalWS, hop.StepSession, world.WhenAccepted)
-	s.Needs.Session = true
+	s.Needs.Session, s.Needs.Instead = true, func(p *profile.Profile) *hop.Needs {
+		if p.Terminal.OfReference() {
+			return nil
+		}
+		return &hop.Needs{Session: true, NoAPI: true, Facts: []string{s.Uses}}
+	}
 	return s
 }
 
@@ -85,6 +94,9 @@ func userText(f *diag.Fact) string {
 // judgeShell judges the shell in the session that the browser's hop opened.
 func judgeShell(c *hop.Case) []diag.Finding {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	if world.ForeignTerminal(c) != nil {
+		return list(foreignShellRows.judge(judged{c: c, f: f}))
+	}
 	if !reading.Upgraded(f) {
 		return nil
 	}

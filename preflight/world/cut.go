@@ -72,7 +72,7 @@ func CutBefore(c *hop.Case) bool { return StreamCut(c).Before() }
 // row about both sides.
 func StreamCut(c *hop.Case) CutVerdict {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
-	if !SessionAccepted(c) || f.Passed() || Decided(c) != "" || f.Failure == diag.Cancelled {
+	if !SessionAccepted(c) || ForeignTerminal(c) != nil || f.Passed() || Decided(c) != "" || f.Failure == diag.Cancelled {
 		return CutVerdict{}
 	}
 	e := ending{c: c, f: f, ws: f.WS, reason: SessionField(c, "session.close_reason")}

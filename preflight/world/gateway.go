@@ -14,7 +14,16 @@ import (
 // browser leaves if the answer lacks the subprotocol.
 func SessionAccepted(c *hop.Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
-	return reading.Upgraded(f) && f.Failure != diag.WSSubprotocol
+	return (reading.Upgraded(f) && f.Failure != diag.WSSubprotocol) || (f != nil && f.SSH != nil && f.PTY != nil)
+}
+
+// ForeignTerminal returns the terminal that this walk opened, if another platform than the reference platform serves it.
+func ForeignTerminal(c *hop.Case) *diag.Terminal {
+	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	if f == nil || f.Request.Terminal == nil || f.Request.Terminal.Reference {
+		return nil
+	}
+	return f.Request.Terminal
 }
 
 // ShellComputed reports whether a shell computed the walk's nonce through the session that this walk opened.
@@ -133,6 +142,9 @@ var Decisions = map[string]string{
 // stream, or in its row; "" without one.
 func Decided(c *hop.Case) string {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
+	if ForeignTerminal(c) != nil {
+		return "" // another platform's words mean something else
+	}
 	words := [...]string{reading.Code(c.Fact(diag.HopTerminalTokenMint, hop.StepMint)), reading.Code(f),
 		SessionField(c, "session.close_reason"), "", ""}
 	if f != nil && f.WS != nil {

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/ws"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/scrub"
@@ -17,16 +14,6 @@ import (
 
 // lastWords is how long to wait for the close frame after an error frame, or after the shell's end.
 const lastWords = 500 * time.Millisecond
-
-// noHistory is typed first: without HISTFILE, neither bash nor zsh writes what was typed to the tenant's home, even if
-// the shell is hung up. It is a line of its own, so that a shell that rejects it still runs the next one. Each line
-// begins with a blank for shells that keep such lines out of their history. Only a zsh that appends each line as it is
-// entered, and has no HIST_IGNORE_SPACE, keeps this one line.
-const noHistory = " unset HISTFILE\n"
-
-// askAgain is when a shell that did not answer is asked in the second way: later than a slow prompt, and well within a
-// session's budget.
-const askAgain = 3 * time.Second
 
 // The kinds of a first frame, as in WSFacts.FirstFrame.
 const (
@@ -46,10 +33,19 @@ type frame struct {
 	err     error
 }
 
+// channel carries the messages of a terminal: a WebSocket.
+type channel interface {
+	Read() (ws.Kind, []byte, error)
+	Write(kind ws.Kind, message []byte) error
+	Ping(within time.Duration) error
+	Close(code int, reason string, within time.Duration)
+}
+
 // terminal is an open session. Its reader ends with the connection.
 type terminal struct {
 	c       *exchange
-	ws      *ws.Conn
+	ws      channel
+	speech  speech
 	frames  chan frame
 	gone    chan struct{} // closed when frames are no longer read
 	opened  time.Time
@@ -62,7 +58,7 @@ type terminal struct {
 // session goes the whole way: upgrade, first frame, a nonce computed by a shell at the far end, and an orderly close.
 func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
-		if t.ws.Write(ws.Binary, []byte(" exit\n")) == nil {
+		if t.enter(" exit\n") == nil {
 			t.waitEnd(ctx)
 		}
 	})
@@ -73,7 +69,7 @@ func (p *Prober) session(ctx context.Context, req diag.Request, f *diag.Fact) {
 // failure as well.
 func (p *Prober) Hold(ctx context.Context, req diag.Request, f *diag.Fact, lines string, opened func()) {
 	p.inShell(ctx, req, f, func(ctx context.Context, t *terminal) {
-		if err := t.ws.Write(ws.Binary, []byte(lines)); err != nil {
+		if err := t.enter(lines); err != nil {
 			t.closing(err)
 			return
 		}
@@ -115,9 +111,16 @@ func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, us
 	}
 	release := c.link.guard(ctx)
 	defer release()
-	t := &terminal{c: c, ws: conn, frames: make(chan frame), gone: make(chan struct{}), opened: time.Now(),
+	t := &terminal{c: c, ws: conn, speech: speech{as: req.Terminal, get: p.Lookup},
 		upgrade: time.Duration(f.WS.DurationMS) * time.Millisecond}
+	t.converse(ctx, use)
+}
+
+// converse lets the shell at the far end of an open channel compute, calls use, and closes the channel.
+func (t *terminal) converse(ctx context.Context, use func(context.Context, *terminal)) {
+	t.frames, t.gone, t.opened = make(chan frame), make(chan struct{}), time.Now()
 	t.last = t.opened
+	f := t.c.f
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -125,6 +128,7 @@ func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, us
 	}()
 	pinged := make(chan pong, 1)
 	go func() { pinged <- t.ping(ctx) }()
+	t.greet()
 	if t.first(ctx) && t.compute(ctx) {
 		use(ctx, t)
 	}
@@ -132,12 +136,24 @@ func (p *Prober) inShell(ctx context.Context, req diag.Request, f *diag.Fact, us
 		t.account(ctx)
 	}
 	close(t.gone)
-	conn.Close(ws.Normal, "", byeTime)
+	t.ws.Close(ws.Normal, "", byeTime)
 	<-read
 	if p := <-pinged; f.Failure != diag.OK {
 		f.WS.PingMS, f.WS.PingLost = p.took, p.lost
 	}
 }
+
+// greet sends the client's first messages. A broken connection shows when the answer is read.
+func (t *terminal) greet() {
+	for _, text := range t.c.hello() {
+		if t.ws.Write(ws.Text, []byte(text)) != nil {
+			return
+		}
+	}
+}
+
+// enter types text to the shell.
+func (t *terminal) enter(text string) error { return t.ws.Write(t.speech.write(text)) }
 
 // maxExitCode is above every exit code that a shell or a server gives.
 const maxExitCode = 1 << 31
@@ -146,18 +162,9 @@ const maxExitCode = 1 << 31
 func (t *terminal) read() {
 	for {
 		kind, b, err := t.ws.Read()
-		fr := frame{kind: frameData, data: b, err: err}
-		if err == nil && kind == ws.Text {
-			var text struct {
-				Type, Code, Message string
-				ExitCode            *int `json:"exit_code"`
-			}
-			if bounded.Unmarshal(b, &text, bounded.Small()) == nil && text.Type != "" {
-				if c := text.ExitCode; c != nil && (*c < -maxExitCode || *c > maxExitCode) {
-					text.ExitCode = nil // no shell has it, and the report could not be read again
-				}
-				fr = frame{kind: text.Type, code: text.Code, message: text.Message, exit: text.ExitCode}
-			}
+		fr := frame{err: err}
+		if err == nil {
+			fr = t.speech.read(kind, b)
 		}
 		switch {
 		case err != nil, fr.kind == frameReady, fr.kind == frameError, fr.kind == frameExit, fr.kind == frameData:
@@ -174,14 +181,15 @@ func (t *terminal) read() {
 
 // first waits for the first frame, and reports whether a shell may be there.
 func (t *terminal) first(ctx context.Context) bool {
-	w := t.c.f.WS
+	if t.speech.as != nil && t.speech.as.AtOnce {
+		return true
+	}
 	select {
 	case fr := <-t.frames:
 		if fr.err != nil {
 			t.ended(ctx, phaseWS, diag.WSSilent, fr.err)
 			return false
 		}
-		w.FirstFrame, w.FirstFrameMS = fr.kind, since(t.opened)
 		return t.handleFrame(ctx, fr)
 	case <-ctx.Done():
 		t.c.stopped(ctx, phaseWS, diag.WSSilent, diag.WSSilent, errors.New("no frame came"))
@@ -192,6 +200,9 @@ func (t *terminal) first(ctx context.Context) bool {
 // handleFrame handles one frame, and reports whether the session continues.
 func (t *terminal) handleFrame(ctx context.Context, fr frame) bool {
 	t.last = time.Now()
+	if w := t.c.f.WS; w.FirstFrame == "" {
+		w.FirstFrame, w.FirstFrameMS = fr.kind, since(t.opened)
+	}
 	switch fr.kind {
 	case frameData:
 		t.pty().FirstByteMS = orNow(t.pty().FirstByteMS, t.opened)
@@ -242,52 +253,4 @@ func (t *terminal) waitEnd(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// compute lets the shell at the far end multiply, which a terminal that only echoes cannot. The multiplication runs in
-// a subshell, since a shell that cannot fork is useless. The second way is for shells without arithmetic. It reports
-// whether a shell answered.
-func (t *terminal) compute(ctx context.Context) bool {
-	pty := t.pty()
-	began := time.Now()
-	ways := [...]string{" (echo $((%d*%d)))\n", " expr %d \\* %d\n"}
-	var wants []string
-	ask := func() error {
-		a, b := 10000+rand.IntN(90000), 10000+rand.IntN(90000)
-		line := fmt.Sprintf(ways[len(wants)], a, b)
-		wants, t.typed = append(wants, fmt.Sprint(a*b)), append(t.typed, strings.TrimSpace(line))
-		return t.ws.Write(ws.Binary, []byte(line))
-	}
-	again := time.NewTimer(askAgain)
-	defer again.Stop()
-	t.typed = append(t.typed, strings.TrimSpace(noHistory))
-	err := t.ws.Write(ws.Binary, []byte(noHistory))
-	if err == nil {
-		err = ask()
-	}
-	for err == nil {
-		for _, want := range wants {
-			if strings.Contains(t.out.text, want) {
-				pty.NonceOK, pty.DurationMS = true, since(began)
-				return true
-			}
-		}
-		select {
-		case fr := <-t.frames:
-			if fr.err != nil {
-				err = fr.err
-			} else if !t.handleFrame(ctx, fr) {
-				return false
-			}
-		case <-again.C:
-			err = ask()
-		case <-ctx.Done():
-			pty.DurationMS = since(began)
-			t.c.stopped(ctx, phasePTY, diag.PTYSilent, diag.PTYSilent, errors.New("no shell computed the nonce"))
-			return false
-		}
-	}
-	pty.DurationMS = since(began)
-	t.ended(ctx, phasePTY, diag.PTYSilent, err)
-	return false
 }

@@ -115,8 +115,8 @@ type wsHandshake struct {
 func (c *exchange) shakeHands(ctx context.Context) (h wsHandshake) {
 	c.publicEdge()
 	offer := slices.Clone(c.req.Subprotocols)
-	if !c.req.Token.IsZero() && c.mayReveal() {
-		offer = append(offer, bearerPrefix+c.req.Token.Reveal())
+	if place, prefix := c.tokenPlace(); place == "subprotocol" && !c.req.Token.IsZero() && c.mayReveal() {
+		offer = append(offer, prefix+c.req.Token.Reveal())
 	}
 	r, err := ws.Request(ctx, c.to.url.String(), offer...)
 	if err != nil {
@@ -124,6 +124,7 @@ func (c *exchange) shakeHands(ctx context.Context) (h wsHandshake) {
 		return h
 	}
 	c.headers(r)
+	c.putToken(r)
 	began := time.Now()
 	release := c.link.guard(ctx)
 	c.link.whole = false

@@ -1,0 +1,143 @@
+package hops
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
+)
+
+// noTerminal says why a platform has no terminal at all.
+func noTerminal(p *profile.Profile) string {
+	if p.Terminal.Kind == diag.TerminalNone {
+		return "the profile declares no terminal (terminal.kind: none)"
+	}
+	return ""
+}
+
+// noTerminalSite says why a terminal has no site of its own, with a page, sessions, and streams of nodes.
+func noTerminalSite(p *profile.Profile) string {
+	switch p.Terminal.Kind {
+	case diag.TerminalSSH, diag.TerminalExec:
+		return fmt.Sprintf("no part of a terminal of this kind (terminal.kind: %s)", p.Terminal.Kind)
+	}
+	return noTerminal(p)
+}
+
+// noTokenMinted says why no token is minted for a terminal.
+func noTokenMinted(p *profile.Profile) string {
+	if why := noTerminalSite(p); why != "" {
+		return why
+	}
+	if !p.Terminal.OfReference() && p.Mapping.Lacks(profile.PathTerminalToken) {
+		return fmt.Sprintf("no token is minted for this terminal (terminal.token: %s)", p.Terminal.Token)
+	}
+	return ""
+}
+
+// sessionNeeds returns what it takes to open a terminal of another platform; nil for the reference platform's.
+func sessionNeeds(p *profile.Profile) *hop.Needs {
+	t := p.Terminal
+	if t.OfReference() {
+		return nil
+	}
+	n := &hop.Needs{Session: true, NoAPI: true, Token: t.Token == profile.TokenAuth}
+	if t.Kind == diag.TerminalWS {
+		n.Hops, n.Paths = []diag.HopID{diag.HopTerminalPublicRoute}, []string{profile.PathTerminalWS}
+		if !p.Mapping.Lacks(profile.PathTerminalToken) {
+			n.Hops = append(n.Hops, diag.HopTerminalTokenMint)
+			n.Facts = []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)}
+			if t.Token == profile.TokenMinted {
+				n.Fields = []string{"token.token"}
+			}
+		}
+	}
+	if strings.Contains(t.Host+t.User+t.Namespace+t.Pod+t.Container+strings.Join(t.Command, ""), "{os_user}") {
+		n.Facts = append(n.Facts, hop.FactID(diag.HopAllocationBinding, hop.StepAllocation))
+		n.Fields = append(n.Fields, "allocation.os_user")
+	}
+	return n
+}
+
+// askForeign returns the request that opens a terminal of another platform; the zero request if its address is not
+// known, or is not where the profile says that terminals are: no secret goes there.
+func askForeign(e *hop.Env, c *hop.Case) diag.Request {
+	t := e.Profile.Terminal
+	vars := map[string]string{
+		"node_id": e.Subject.NodeID, "allocation_id": e.Subject.AllocationID, "os_user": world.OSUser(c),
+	}
+	req := diag.Request{Op: diag.OpSession, Terminal: t.Speaks()}
+	if t.Kind == diag.TerminalSSH {
+		return askLogin(req, t, vars)
+	}
+	req.Resolve, req.CABundle = e.Profile.TerminalResolveAddress, e.Profile.Trust.OperatorCA
+	req.Header, req.Cookie, req.InsecureHTTP = e.Headers(), e.Cookie, e.Profile.InsecureHTTP
+	req.Subprotocols = t.Subprotocols
+	req.Extract = e.Profile.Mapping.Extract(hop.FieldErrorCode, "error.message")
+	if t.Token == profile.TokenAuth {
+		req.Token = e.Token
+	}
+	if t.Kind == diag.TerminalExec {
+		req.Extract = map[string]string{hop.FieldErrorCode: "reason", "error.message": "message"}
+		req.Target = hop.Join(e.Profile.TerminalBase, execPath(t, vars))
+		return req
+	}
+	req.Header["Origin"] = hop.EndpointOf(e.Profile.TerminalBase)
+	mint := c.Fact(diag.HopTerminalTokenMint, hop.StepMint)
+	if t.Token == profile.TokenMinted {
+		if mint == nil || mint.HTTP == nil || mint.HTTP.Kept.IsZero() {
+			return diag.Request{}
+		}
+		req.Token = mint.HTTP.Kept
+	}
+	minted, query := c.URL(diag.HopTerminalTokenMint, hop.StepMint, "token.url")
+	if minted != "" {
+		if !hop.SameEndpoint(minted, e.Profile.TerminalBase) {
+			return diag.Request{} // its judge says where the URL points
+		}
+		req.Target, req.Query = minted, query
+		return req
+	}
+	req.Target = e.PathURL(e.Profile.TerminalBase, profile.PathTerminalWS,
+		map[string]string{"session_id": c.Field(diag.HopTerminalTokenMint, hop.StepMint, "token.session_id")})
+	if req.Target == "" {
+		return diag.Request{}
+	}
+	return req
+}
+
+// askLogin completes the request for a terminal that is an SSH login.
+func askLogin(req diag.Request, t profile.Terminal, vars map[string]string) diag.Request {
+	to := url.URL{Scheme: "ssh", Host: profile.Fill(t.Host, vars)}
+	if strings.Contains(to.Host, ":") {
+		to.Host = "[" + to.Host + "]"
+	}
+	if t.Port != 0 {
+		to.Host = net.JoinHostPort(profile.Fill(t.Host, vars), strconv.Itoa(t.Port))
+	}
+	if user := profile.Fill(t.User, vars); user != "" {
+		to.User = url.User(user)
+	}
+	req.Target, req.Key = to.String(), t.Identity
+	return req
+}
+
+// execPath is the path and query of an exec in a pod, as the Kubernetes API documents it.
+func execPath(t profile.Terminal, vars map[string]string) string {
+	q := url.Values{"stdin": {"1"}, "stdout": {"1"}, "stderr": {"1"}, "tty": {"1"}}
+	if t.Container != "" {
+		q.Set("container", profile.Fill(t.Container, vars))
+	}
+	for _, word := range t.Command {
+		q.Add("command", profile.Fill(word, maps.Clone(vars)))
+	}
+	return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/exec?%s", url.PathEscape(profile.Fill(t.Namespace, vars)),
+		url.PathEscape(profile.Fill(t.Pod, vars)), q.Encode())
+}
