@@ -54,7 +54,7 @@ var hopRows = [...]HopRow{
 	{
 		ID: HopNodeRuntimeAPI, Title: "node reaches its runtime API", Layer: LayerManagement,
 		About:   "A pass means: from the node, the API of the running agent's own environment was looked up, connected and verified with the agent's own bundle, and answered. No client certificate is sent, so the answer identifies the listener: the 400 of a node ingress is a pass.",
-		Signals: []Signal{SigAPIUnreachable, SigAPITLSFailed, SigAgentConfined, SigNodeExhausted, SigEdgeRateLimited, SigProfileMismatch, SigNetworkUnstable, SigControlPlaneUnreachable},
+		Signals: []Signal{SigAPIUnreachable, SigNameLookup, SigAPITLSFailed, SigAgentConfined, SigNodeExhausted, SigEdgeRateLimited, SigProfileMismatch, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
 		ID: HopNodeRecoveryStatus, Title: "node identity is accepted", Layer: LayerManagement,

@@ -15,7 +15,7 @@ import (
 type DNSFacts struct {
 	Name       string   `json:"name"`
 	Addresses  []string `json:"addresses,omitempty"`
-	Source     string   `json:"source,omitempty"`      // pinned | literal | hosts_managed | hosts_manual | nss | dns
+	Source     string   `json:"source,omitempty"`      // pinned | literal | hosts_managed | hosts_manual | nss | dns | getent
 	Server     string   `json:"server,omitempty"`      // host:port of the DNS server that answered or was asked
 	SourceLine string   `json:"source_line,omitempty"` // hosts file line, as path:number
 	RCode      string   `json:"rcode,omitempty"`

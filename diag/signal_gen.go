@@ -24,6 +24,7 @@ const (
 	SigDiskPressure            Signal = "node_observability_disk_pressure"
 	SigProcessDown             Signal = "node_agent_process_down"
 	SigNodeExhausted           Signal = "node_resources_exhausted"
+	SigNameLookup              Signal = "node_name_lookup_degraded"
 	SigAgentConfined           Signal = "node_agent_confined"
 	SigBinaryInvalid           Signal = "node_agent_binary_invalid"
 	SigClockSkew               Signal = "node_clock_skew"
@@ -352,6 +353,20 @@ var signalRows = [...]SignalRow{
 			{Text: "leave the agent running unless it is the one that leaks: it retries by itself"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeReadiness, HopNodeRuntimeAPI}},
+	},
+	{
+		Signal: SigNameLookup, Reason: ReasonNone,
+		Title:    "Programs on the node look up the API's name slowly, or otherwise than its files say",
+		Owners:   Owners{"environment networking", "node runtime"},
+		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch},
+		Recovery: []Step{
+			{Text: "see how long a program waits on the node, and what it gets", Commands: []string{"{exec} sh -c \"time getent ahosts {api_host}\""}},
+			{Text: "have the name server, or the firewall before it, answer queries for AAAA: an empty answer is enough; one that drops them costs every program five seconds for each try", Only: []string{"dns_timeout"}},
+			{Text: "until then, set options single-request in the node's /etc/resolv.conf where only the second of two queries is lost, or, with glibc 2.36 and later, options no-aaaa", Only: []string{"dns_timeout"}},
+			{Text: "take the name server that does not answer out of the node's /etc/resolv.conf", Only: []string{"dns_timeout"}},
+			{Text: "correct the hosts line of the node's /etc/nsswitch.conf, or empty the cache of nscd or sssd, so that programs get what the files and the name servers say", Only: []string{"dns_mismatch", "dns_nxdomain"}},
+		},
+		Proof: RepairProof{Hops: []HopID{HopNodeRuntimeAPI}},
 	},
 	{
 		Signal: SigAgentConfined, Reason: ReasonControlPlaneUnreachable,

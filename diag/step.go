@@ -89,7 +89,7 @@ const (
 	DetailDenyingRoute  Detail = "denied_by_route"  // a route of the measuring machine denies the address
 	DetailDenyingFilter Detail = "denied_by_filter" // a packet filter, and no route, may deny the address
 	DetailOtherCAAlike  Detail = "other_ca_alike"   // the profile's CA does not verify the server either
-	DetailSearchList    Detail = "search_list"      // the search list of resolv.conf made another name of the one asked for
+	DetailSearchList    Detail = "search_list"      // resolv.conf's search list made another name of the one asked
 	DetailNoIssuer      Detail = "issuer_not_presented"
 	DetailNotForClients Detail = "not_for_clients"   // the extended key usage of the node's certificate lacks clients
 	DetailTokenLost     Detail = "token_not_arrived" // a token of a moment ago is refused as none, or as a wrong one

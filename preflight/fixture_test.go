@@ -79,6 +79,11 @@ func healthy(req diag.Request) diag.Fact {
 	case diag.HopNodeReadiness:
 		healthyHost(&f, step)
 	case diag.HopNodeRuntimeAPI:
+		if step == hop.StepPrograms {
+			f.Target = "https://node-api.test"
+			f.DNS = &diag.DNSFacts{Name: "node-api.test", Source: "getent", Addresses: []string{"192.0.2.11"}, DurationMS: 3}
+			return f
+		}
 		f.Target = "https://node-api.test/healthz"
 		f.Failure, f.Phase = diag.MTLSIngress400, "http"
 		f.HTTP = &diag.HTTPFacts{Status: 400, Page: "no_ssl_certificate"}

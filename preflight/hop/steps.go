@@ -28,6 +28,7 @@ const (
 	StepClock     = "clock"
 	StepBinary    = "binary"
 	StepReach     = "reach"
+	StepPrograms  = "programs" // the look-up of the same name as the node's programs make it
 	StepIdentity  = "identity"
 	StepProfile   = "profile"
 	StepTaskWait  = "task_wait"

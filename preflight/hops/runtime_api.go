@@ -15,6 +15,9 @@ import (
 const (
 	agentAPI = "${GPUAAS_API_URL}" // the URL that the running agent uses
 
+	// programsPatience is how long a look-up by the node's own programs may take: the C library's own patience with one
+	// name server is five seconds, and to wait for all of it would make a walk slow.
+	programsPatience = 3 * time.Second
 )
 
 // nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No
@@ -37,8 +40,19 @@ func nodeRuntimeAPI() hop.Hop {
 				req.Op, req.Target, req.Header = diag.OpTLS, agentAPI, nil // no path to request: it ends after the handshake
 				return req
 			},
+		}, {
+			// beside the other: it waits for nothing, and a node without getent is none the worse
+			Name: hop.StepPrograms, From: hop.Node, Timeout: programsPatience,
+			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
+			Policy: hop.Policy{Optional: true, Once: func(diag.Request) bool { return true }},
+			Ask: func(*hop.Env, *hop.Case) diag.Request {
+				return diag.Request{Op: diag.OpGetent, Target: agentAPI}
+			},
 		}},
-		Judge: runtimeAPIRows.about(id, hop.StepReach),
+		Judge: func(c *hop.Case) []diag.Finding {
+			j := judged{c: c, f: c.Fact(id, hop.StepReach)}
+			return append(list(runtimeAPIRows.judge(j)), list(programsFinding(c))...)
+		},
 		Pass: func(c *hop.Case) string {
 			return fmt.Sprintf("%s answers: %s", reading.Where(c.Fact(id, hop.StepReach)), listener(c.Fact(id, hop.StepReach)))
 		},
@@ -152,4 +166,18 @@ func listener(f *diag.Fact) string {
 		return "a listener that asks for no certificate (HTTP 200)"
 	}
 	return fmt.Sprintf("HTTP %d", reading.Status(f))
+}
+
+// programsFinding is the finding of the look-up by the node's programs; nil if it is as the walk's own. An agent
+// may look names up as they do, or by itself.
+func programsFinding(c *hop.Case) *diag.Finding {
+	reach, programs := c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach), c.Fact(diag.HopNodeRuntimeAPI, hop.StepPrograms)
+	got := reading.ProgramsGet(c, reach, programs)
+	if got.Text == "" {
+		return nil
+	}
+	out := reading.Warn(diag.SigNameLookup, programs, "%s", got.Text)
+	out.Failure, out.Side = got.Failure, ""
+	out.Evidence = append(out.Evidence, reach.ID)
+	return &out
 }

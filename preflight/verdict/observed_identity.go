@@ -124,14 +124,6 @@ func otherName(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, "GPUAAS_NODE_ID of the running agent is " + f.Env.Values["GPUAAS_NODE_ID"]
 }
 
-// notForClients holds if the node's own certificate may not be used by clients.
-func notForClients(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
-	if f.Cert == nil || reading.NotForClients(&f.Cert.Leaf) == "" {
-		return nil, ""
-	}
-	return f, world.NotForClients(c)
-}
-
 // certificateRefused reports whether the node's task wait was refused, rather than lost.
 func certificateRefused(c *hop.Case) bool {
 	w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)

@@ -30,8 +30,8 @@ var warnedRows = [...]warnedRow{
 	// A session takes processes, memory and files of the agent's unit.
 	{diag.SigNodeExhausted, words{diag.HostExhausted}, signals{diag.SigPTYFailed}, agentStartedNoShell},
 	// The operator's clock decides whether a server's certificate is in date.
-	{diag.SigOperatorClockSkew, words{diag.ClockSkew}, signals{diag.SigAppRouteFailed, diag.SigPublicRouteMissing, diag.SigTerminalEdgeTLS,
-		diag.SigControlPlaneUnreachable}, datesByOperator},
+	{diag.SigOperatorClockSkew, words{diag.ClockSkew}, signals{diag.SigAppRouteFailed, diag.SigPublicRouteMissing,
+		diag.SigTerminalEdgeTLS, diag.SigControlPlaneUnreachable}, datesByOperator},
 }
 
 // agentStartedNoShell holds if the agent reports that it could not start the terminal's program.

@@ -27,8 +27,8 @@ func BadOwnCert(c *hop.Case) bool {
 	return ForeignIssuer(c) && reading.RefusesCert(wait) // both listeners refuse a certificate that looks good
 }
 
-// NotForClients describes a node's certificate, or a CA of its chain, whose extended key usage keeps every listener that
-// checks it from accepting a client with it; "" for another one, or if none was read.
+// NotForClients describes a node's certificate, or a CA of its chain, whose extended key usage keeps every listener
+// that checks it from accepting a client with it; "" for another one, or if none was read.
 func NotForClients(c *hop.Case) string {
 	f := c.Fact(diag.HopNodeRecoveryStatus, hop.StepIdentity)
 	if f == nil || f.Cert == nil {

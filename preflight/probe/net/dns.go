@@ -266,23 +266,6 @@ func askOne(ctx context.Context, server, name string, kind dnsmessage.Type) foun
 	return f
 }
 
-// kindName is the kind of records as name servers call it: A, AAAA.
-func kindName(kind dnsmessage.Type) string { return strings.TrimPrefix(kind.String(), "Type") }
-
-// rcodeWord returns the failure of an answer without addresses. A code that is neither positive nor negative means that
-// the server failed.
-func rcodeWord(c dnsmessage.RCode) diag.Failure {
-	switch c {
-	case dnsmessage.RCodeSuccess:
-		return diag.DNSNoAnswer
-	case dnsmessage.RCodeNameError:
-		return diag.DNSNXDomain
-	case dnsmessage.RCodeRefused:
-		return diag.DNSRefused
-	}
-	return diag.DNSServFail
-}
-
 // dnsErrorWord returns the failure of a query without an answer.
 func dnsErrorWord(ctx context.Context, err error) diag.Failure {
 	word := errnoWord(err)

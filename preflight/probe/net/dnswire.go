@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 )
 
@@ -198,4 +199,21 @@ func rcodeName(c dnsmessage.RCode) string {
 		return rcodeNames[c]
 	}
 	return "RCODE" + strconv.Itoa(int(c))
+}
+
+// kindName is the kind of records as name servers call it: A, AAAA.
+func kindName(kind dnsmessage.Type) string { return strings.TrimPrefix(kind.String(), "Type") }
+
+// rcodeWord returns the failure of an answer without addresses. A code that is neither positive nor negative means that
+// the server failed.
+func rcodeWord(c dnsmessage.RCode) diag.Failure {
+	switch c {
+	case dnsmessage.RCodeSuccess:
+		return diag.DNSNoAnswer
+	case dnsmessage.RCodeNameError:
+		return diag.DNSNXDomain
+	case dnsmessage.RCodeRefused:
+		return diag.DNSRefused
+	}
+	return diag.DNSServFail
 }

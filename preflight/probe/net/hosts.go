@@ -194,12 +194,7 @@ func lookupNSS(ctx context.Context, getent, service, name string) found {
 	if err != nil || a.Code != 0 {
 		return unasked(err)
 	}
-	for line := range strings.Lines(string(a.Out)) {
-		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if addr, err := netip.ParseAddr(first); err == nil {
-			f.addrs = append(f.addrs, addr)
-		}
-	}
+	f.addrs = getentAddresses(string(a.Out))
 	return f
 }
 

@@ -36,6 +36,8 @@ func (p *Prober) Operation(op diag.Op) measure.Operation {
 	switch op {
 	case diag.OpDNS:
 		return p.dns
+	case diag.OpGetent:
+		return p.getent
 	case diag.OpTCP:
 		return p.tcp
 	case diag.OpTLS:
