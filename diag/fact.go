@@ -61,6 +61,10 @@ type Fact struct {
 
 	Record  *RecordFacts  `json:"record,omitempty"`
 	Journal *JournalFacts `json:"journal,omitempty"`
+
+	Command   *CommandFacts   `json:"command,omitempty"`
+	Process   *ProcessFacts   `json:"process,omitempty"`
+	Container *ContainerFacts `json:"container,omitempty"`
 }
 
 // FactsByID returns the facts by their ids.
@@ -81,7 +85,8 @@ func (f *Fact) Empty() bool {
 	return f.Failure == OK &&
 		f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil && f.SSH == nil &&
 		f.Disk == nil && f.File == nil && f.Cert == nil && f.Unit == nil && f.Binary == nil && f.User == nil &&
-		f.Clock == nil && f.Env == nil && f.GPU == nil && f.GPUJudged == nil && f.Record == nil && f.Journal == nil
+		f.Clock == nil && f.Env == nil && f.GPU == nil && f.GPUJudged == nil && f.Record == nil && f.Journal == nil &&
+		f.Command == nil && f.Process == nil && f.Container == nil
 }
 
 // Sections returns the sections that were measured, in the order of the phases.

@@ -109,6 +109,10 @@ const (
 	OpGPU     Op = "gpu"
 
 	OpGPUJudge Op = "gpu_judge"
+
+	OpProcess   Op = "process"
+	OpContainer Op = "container"
+	OpCommand   Op = "command"
 )
 
 // OpRow is one operation.
@@ -177,6 +181,12 @@ var opRows = [...]OpRow{
 	{Op: OpGPUJudge, Does: "has gpuaas-gpu-policy judge a node's GPUs by target (a policy), from the raw events of a " +
 		"gpu fact, as of since (the node's time); only on the operator's side", Asks: "target since", Fills: "gpu_judged",
 		Plain: true},
+	{Op: OpProcess, Does: "the processes whose name, or whose program's, is target, and whose arguments have a text of match",
+		Asks: "target match", Fills: "process", Plain: true},
+	{Op: OpContainer, Does: "the container target (a name or an id), as its runtime's socket describes it",
+		Asks: "target socket", Fills: "container", Plain: true},
+	{Op: OpCommand, Does: "runs the command of a check that a profile declares, and ends everything that it leaves; only " +
+		"for an operator", Asks: "command", Fills: "command", Once: true, Plain: true},
 }
 
 // Ops lists every operation, in the order of the table.

@@ -75,6 +75,10 @@ type Request struct {
 	// VersionCommand is the profile's command that prints the version of a third-party agent, for OpBinary. Only a
 	// helper that the operator started runs it.
 	VersionCommand []string `json:"version_command,omitempty"`
+
+	// Command is what OpCommand runs. Socket is a container runtime's, for OpContainer; "": the usual ones.
+	Command *Program `json:"command,omitempty"`
+	Socket  string   `json:"socket,omitempty"`
 }
 
 // Poll repeats an HTTP exchange until the extracted Field has one of the values in Until, ignoring case, or a value
@@ -119,6 +123,7 @@ func Changed(a, b *Request) []string {
 	note("ca_bundle", a.CABundle == b.CABundle)
 	note("ca_inline", a.CAInline == b.CAInline)
 	note("cert", a.Cert == b.Cert)
+	note("command", a.Command.same(b.Command))
 	note("cookie", a.Cookie.IsZero() == b.Cookie.IsZero())
 	note("env", slices.Equal(a.Env, b.Env))
 	note("evidence", a.Evidence == b.Evidence)
@@ -139,6 +144,7 @@ func Changed(a, b *Request) []string {
 	note("resolver", a.Resolver == b.Resolver)
 	note("server_name", a.ServerName == b.ServerName)
 	note("since", a.Since == b.Since || At(a.Since.Time).Equal(At(b.Since.Time).Time))
+	note("socket", a.Socket == b.Socket)
 	note("subprotocols", slices.Equal(a.Subprotocols, b.Subprotocols))
 	note("target", a.Target == b.Target)
 	note("terminal", reflect.DeepEqual(a.Terminal, b.Terminal))
@@ -156,4 +162,11 @@ func (p *Poll) same(q *Poll) bool {
 		return p == q
 	}
 	return p.Field == q.Field && p.Unlike == q.Unlike && p.EveryMS == q.EveryMS && slices.Equal(p.Until, q.Until)
+}
+
+func (c *Program) same(d *Program) bool {
+	if c == nil || d == nil {
+		return c == d
+	}
+	return slices.Equal(c.Argv, d.Argv) && c.As == d.As && c.LimitMS == d.LimitMS && c.Most == d.Most
 }

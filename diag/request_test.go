@@ -52,6 +52,8 @@ func fill(t *testing.T, v reflect.Value, name string) {
 		*p = []string{"a", "b"}
 	case *map[string]string:
 		*p = map[string]string{"a": "b", "c": "d"}
+	case **diag.Program:
+		*p = &diag.Program{Argv: []string{"/bin/true"}, LimitMS: 1}
 	case *[]json.RawMessage:
 		*p = []json.RawMessage{json.RawMessage("{}")}
 	case *diag.Op:

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/command"
 	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 )
@@ -21,7 +22,7 @@ type places map[string]hop.Vantage
 func (s *Session) open() places {
 	at := places{
 		hop.Operator: vantage.Operator(&probe.Prober{Vantage: hop.Operator, Start: s.Began,
-			Host: hostprobe.Prober{JudgeGPUs: s.judgeGPUs}}),
+			Host: hostprobe.Prober{JudgeGPUs: s.judgeGPUs}, Command: command.Prober{Allowed: true, Own: true}}),
 		hop.Node: vantage.NewNode(s.nodeConfig()),
 	}
 	if p := s.site.Profile.PlatformSSH; p.Host != "" {

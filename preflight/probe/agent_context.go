@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/probe/command"
 	hostprobe "github.com/gpuaas/gpuaasctl/preflight/probe/host"
 )
 
@@ -56,7 +57,8 @@ func (s *server) findAgent(ctx context.Context) *agentContext {
 		agent.ReadEnv() // from the file if it has just ended, or is just starting
 	}
 	e.started = hostprobe.StartTime(agent.PID)
-	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Host: hostprobe.Prober{Agent: agent, Commands: true}}
+	e.prober = &Prober{Vantage: VantageNode, Start: s.start, Host: hostprobe.Prober{Agent: agent, Commands: true},
+		Command: command.Prober{Allowed: true}}
 	e.found, e.took = time.Now(), time.Since(began)
 	return e
 }

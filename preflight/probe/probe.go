@@ -10,6 +10,7 @@
 package probe
 
 import (
+	"github.com/gpuaas/gpuaasctl/preflight/probe/command"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 
@@ -27,6 +28,8 @@ type Prober struct {
 
 	Net  netprobe.Prober
 	Host hostprobe.Prober
+	// Command runs the commands of checks; the zero value runs none.
+	Command command.Prober
 
 	readings hostprobe.Readings // of this machine
 }
@@ -37,6 +40,9 @@ func (p *Prober) Run(ctx context.Context, req diag.Request) diag.Fact {
 	op := p.Net.Operation(req.Op)
 	if op == nil {
 		op = p.Host.Operation(req.Op)
+	}
+	if req.Op == diag.OpCommand {
+		op = p.Command.Run
 	}
 	return p.measure(ctx, req, op)
 }

@@ -62,6 +62,10 @@ func (p *Prober) Operation(op diag.Op) measure.Operation {
 		return p.gpu
 	case diag.OpGPUJudge:
 		return p.gpuJudge
+	case diag.OpProcess:
+		return p.process
+	case diag.OpContainer:
+		return p.container
 	}
 	return nil
 }
