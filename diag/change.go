@@ -95,6 +95,8 @@ const (
 	ChangePolicy       ChangeKind = "policy"
 	ChangeBudget       ChangeKind = "budget"
 	ChangeTool         ChangeKind = "tool"
+	ChangeMachine      ChangeKind = "machine"      // its id, name or kernel
+	ChangeLink         ChangeKind = "link"         // the interface to a target, and its settings
 	ChangeGPU          ChangeKind = "gpu"          // driver, firmware or setting
 	ChangeGPULess      ChangeKind = "gpu_count"    // the number of GPUs, links or lanes
 	ChangeGPUIdentity  ChangeKind = "gpu_identity" // the GPUs' UUIDs, which never match between two nodes
@@ -149,6 +151,8 @@ func Changes() []ChangeRow {
 		{ChangePolicy, "policy", GateNever},
 		{ChangeBudget, "budget", GateNever},
 		{ChangeTool, "this tool", GateNever},
+		{ChangeMachine, "machine", GateNever},
+		{ChangeLink, "network link", GateNever},
 		{ChangeGPU, "GPU configuration", GateNever},
 		{ChangeGPULess, "GPUs, links or lanes", GateWorse},
 		{ChangeGPUIdentity, "GPUs of the node", GateNever},

@@ -57,6 +57,11 @@ type Fact struct {
 	Env    *EnvFacts    `json:"env,omitempty"`
 	GPU    *GPUFacts    `json:"gpu,omitempty"`
 
+	Machine *MachineFacts `json:"machine,omitempty"`
+	Mounts  *MountsFacts  `json:"mounts,omitempty"`
+	Kernel  *KernelFacts  `json:"kernel,omitempty"`
+	Path    *PathFacts    `json:"path,omitempty"`
+
 	GPUJudged *GPUJudged `json:"gpu_judged,omitempty"`
 
 	Record  *RecordFacts  `json:"record,omitempty"`
@@ -86,7 +91,8 @@ func (f *Fact) Empty() bool {
 		f.DNS == nil && f.TCP == nil && f.TLS == nil && f.HTTP == nil && f.WS == nil && f.PTY == nil && f.SSH == nil &&
 		f.Disk == nil && f.File == nil && f.Cert == nil && f.Unit == nil && f.Binary == nil && f.User == nil &&
 		f.Clock == nil && f.Env == nil && f.GPU == nil && f.GPUJudged == nil && f.Record == nil && f.Journal == nil &&
-		f.Command == nil && f.Process == nil && f.Container == nil
+		f.Command == nil && f.Process == nil && f.Container == nil && f.Machine == nil && f.Mounts == nil &&
+		f.Kernel == nil && f.Path == nil
 }
 
 // Sections returns the sections that were measured, in the order of the phases.

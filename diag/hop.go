@@ -107,6 +107,10 @@ const (
 	OpRecord  Op = "record"
 	OpJournal Op = "journal"
 	OpGPU     Op = "gpu"
+	OpMachine Op = "machine"
+	OpMounts  Op = "mounts"
+	OpKernel  Op = "kernel"
+	OpPath    Op = "path"
 
 	OpGPUJudge Op = "gpu_judge"
 
@@ -178,6 +182,13 @@ var opRows = [...]OpRow{
 	{Op: OpGPU, Does: "the GPUs of this node as its agent keeps them in target (a file), the kernel's module; with " +
 		"evidence the raw events, too, and the kernel log where the agent does not read it", Asks: "target evidence",
 		Fills: "gpu"},
+	{Op: OpMachine, Does: "memory, processes, units, hardware, container runtimes and clock of this machine; match has " +
+		"more folders and files of certificates", Asks: "match", Fills: "machine", Plain: true},
+	{Op: OpMounts, Does: "the file systems of this machine, each asked in a process of its own", Fills: "mounts",
+		Plain: true},
+	{Op: OpKernel, Does: "what the kernel log of this boot says that may be a fault, by kind", Fills: "kernel", Plain: true},
+	{Op: OpPath, Does: "as tls (as tcp for a target without), then the interface towards target, and its other addresses",
+		Asks: asksTLS + " mss", Fills: "dns tcp tls path", Ladder: true},
 	{Op: OpGPUJudge, Does: "has gpuaas-gpu-policy judge a node's GPUs by target (a policy), from the raw events of a " +
 		"gpu fact, as of since (the node's time); only on the operator's side", Asks: "target since", Fills: "gpu_judged",
 		Plain: true},

@@ -22,6 +22,8 @@ const (
 	HopAppRuntimeLiveness       HopID = "app_runtime_liveness"
 	HopAppUserRoute             HopID = "app_user_route"
 	HopGPUHealth                HopID = "gpu_health"
+	HopHostHealth               HopID = "host_health"
+	HopNetworkPath              HopID = "network_path"
 )
 
 // hopRows is the one table of hops, in the order of the runbook.
@@ -115,5 +117,15 @@ var hopRows = [...]HopRow{
 		ID: HopGPUHealth, Title: "GPUs are healthy", Layer: LayerManagement,
 		About:   "A pass means: the platform's policy calls every GPU of the node healthy, by what the node reported; the text says how many GPUs, by which policy, and how old the last sample is. A platform that judges no GPUs (404 `gpu_not_judged`, or no `node_gpu` path), a node about which nothing was ever judged and that should have no GPU, and a policy in shadow mode are `skipped`, with that reason. `UNKNOWN` is `inconclusive` (`gpu_unknown`), `DEGRADED` a warning (`gpu_degraded`). A GPU explains no failure of another hop.",
 		Signals: []Signal{SigGPUUnhealthy, SigGPUDegraded, SigGPUUnknown, SigNetworkUnstable, SigControlPlaneUnreachable},
+	},
+	{
+		ID: HopHostHealth, Title: "node's machine is well", Layer: LayerManagement,
+		About:   "A pass means: every file system of the node answered and has space and inodes, none is read-only that should be written, no process hangs in the kernel, no unit has failed, container runtimes that run answer on their sockets, the clock is set by somebody, no certificate of the node's programs ends within 14 days, and memory controllers, NVMe devices and the kernel log of this boot show no error of hardware. A failure is what breaks work: a file system that is full, hangs or became read-only, a dead NVMe device, an error of memory that was not corrected, a GPU that is gone. All else is a warning. What the machine lacks is not asked, and the text names what was not measured. In a container the kernel log is its host's, so it is shown and not judged. The reference platform's walks leave the hop out unless the profile has `hops: {host_health: true}`.",
+		Signals: []Signal{SigHostFull, SigHostReadOnly, SigHostMountHangs, SigHostStorage, SigHostMemoryErrors, SigHostGPUErrors, SigHostMemoryShort, SigHostStuck, SigHostUnits, SigHostRuntime, SigHostClock, SigHostMemlock, SigHostCertificate, SigHostKernel},
+	},
+	{
+		ID: HopNetworkPath, Title: "packets of every size get through", Layer: LayerManagement,
+		About:   "A pass means: from the operator and from the node, a TLS handshake with each endpoint of the profile was carried by packets of full size, every address behind the endpoint's name takes connections, and the interface that leads there showed no error meanwhile. A path that drops large packets is proven by two handshakes that differ in the size of their segments alone. Nothing is sent but to the endpoints' own ports. An endpoint without TLS is only connected to, which shows nothing of large packets. The reference platform's walks leave the hop out unless the profile has `hops: {network_path: true}`.",
+		Signals: []Signal{SigLargePacketsLost, SigEndpointFails, SigAddressDead, SigLinkFaulty, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 }

@@ -33,6 +33,8 @@ type Request struct {
 	ServerName string `json:"server_name,omitempty"` // SNI and verified name, if not Target's host
 	CABundle   string `json:"ca_bundle,omitempty"`   // path on the probing machine; empty: the host's root certificates
 	CAInline   string `json:"ca_inline,omitempty"`   // PEM sent with the request, instead of CABundle
+	// bytes of a TCP segment at most, in both directions (TCP_MAXSEG), for OpPath; 0: what fits the interface
+	MSS int `json:"mss,omitempty"`
 	// continue after a failed verification, to inspect a bad chain; the failure is still reported
 	TLSLook bool   `json:"tls_look,omitempty"`
 	Cert    string `json:"cert,omitempty"` // path of the client certificate
@@ -135,6 +137,7 @@ func Changed(a, b *Request) []string {
 	note("limit", a.Limit == b.Limit)
 	note("match", slices.Equal(a.Match, b.Match))
 	note("method", a.Method == b.Method)
+	note("mss", a.MSS == b.MSS)
 	note("network", a.Network == b.Network)
 	note("node_id", a.NodeID == b.NodeID)
 	note("op", a.Op == b.Op)

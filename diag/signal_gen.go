@@ -59,6 +59,24 @@ const (
 	SigGPUDegraded             Signal = "gpu_degraded"
 	SigGPUUnhealthy            Signal = "gpu_unhealthy"
 	SigGPUUnknown              Signal = "gpu_unknown"
+	SigHostFull                Signal = "host_file_system_full"
+	SigHostReadOnly            Signal = "host_file_system_read_only"
+	SigHostMountHangs          Signal = "host_mount_hangs"
+	SigHostStorage             Signal = "host_storage_failing"
+	SigHostMemoryErrors        Signal = "host_memory_failing"
+	SigHostGPUErrors           Signal = "host_gpu_errors"
+	SigHostMemoryShort         Signal = "host_memory_short"
+	SigHostStuck               Signal = "host_process_stuck"
+	SigHostUnits               Signal = "host_units_failed"
+	SigHostRuntime             Signal = "host_runtime_silent"
+	SigHostClock               Signal = "host_clock_unset"
+	SigHostMemlock             Signal = "host_memlock_limited"
+	SigHostCertificate         Signal = "host_certificate_ends"
+	SigHostKernel              Signal = "host_kernel_errors"
+	SigLargePacketsLost        Signal = "network_large_packets_lost"
+	SigAddressDead             Signal = "network_address_dead"
+	SigLinkFaulty              Signal = "network_link_faulty"
+	SigEndpointFails           Signal = "network_endpoint_fails"
 )
 
 // signalRows is the one table of signals.
@@ -950,5 +968,189 @@ var signalRows = [...]SignalRow{
 			{Text: "until it does, their state is unknown: neither healthy nor failed"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopGPUHealth}},
+	},
+	{
+		Signal: SigHostFull, Reason: ReasonDiskFull,
+		Title:  "A file system of the node is full or nearly full",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see what fills it", Commands: []string{"{exec} du -xh --max-depth=2 {full_dir}"}},
+			{Text: "make room, or give the file system more space"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostReadOnly, Reason: ReasonDiskFull,
+		Title:  "A file system of the node became read-only",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "find the disk error that made it read-only", Commands: []string{"{exec} dmesg --level=err,crit,alert,emerg"}},
+			{Text: "check and repair the file system while it is not mounted, and replace a disk that has errors"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostMountHangs, Reason: ReasonNone,
+		Title:  "A mounted file system of the node does not answer",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see which it is, and from where it is mounted", Commands: []string{"{exec} findmnt -o TARGET,SOURCE,FSTYPE,OPTIONS"}},
+			{Text: "restore the server or the program that serves it; if it is gone for good, unmount it lazily (umount -l), since whatever touches it hangs"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostStorage, Reason: ReasonNone,
+		Title:  "A disk of the node is dead or has errors",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "read the disk's errors", Commands: []string{"{exec} dmesg --level=err,crit,alert,emerg"}},
+			{Text: "move the work elsewhere, save what is on the disk, and replace it"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostMemoryErrors, Reason: ReasonNone,
+		Title:  "The node's memory or processor has hardware errors",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see which part it is", Commands: []string{"{exec} grep -rs . /sys/devices/system/edac/mc --include=*_count"}},
+			{Text: "drain the node; replace the part that errors which were not corrected name, and watch one whose errors were corrected"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostGPUErrors, Reason: ReasonNone,
+		Title:  "The kernel log has errors of a GPU",
+		Owners: Owners{"node runtime", "GPU hardware"},
+		Recovery: []Step{
+			{Text: "read what the error means, and what to do about it", Commands: []string{"gpuaasctl gpu xid explain {xid}"}, About: []Aspect{AboutXID}},
+			{Text: "a GPU that has fallen off the bus comes back by a reset of the machine, or not at all: drain the node first"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostMemoryShort, Reason: ReasonNone,
+		Title:  "The node is short of memory",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see what uses the memory", Commands: []string{"{exec} ps -eo pid,rss,comm --sort=-rss"}},
+			{Text: "limit what uses too much, or give the node more memory; the kernel has ended processes or soon will"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostStuck, Reason: ReasonNone,
+		Title:  "Processes of the node hang in the kernel",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see what they wait for", Commands: []string{"{exec} ps -eo pid,stat,wchan:32,comm"}},
+			{Text: "repair what they wait for, a disk or a file server as a rule; no signal ends them"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostUnits, Reason: ReasonNone,
+		Title:  "Units of the node have failed",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see which, and why", Commands: []string{"{exec} systemctl list-units --state=failed"}},
+			{Text: "repair and restart them, or clear those that do not matter (systemctl reset-failed)"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostRuntime, Reason: ReasonNone,
+		Title:  "A container runtime of the node does not answer",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see whether it runs, and what it says", Commands: []string{"{exec} systemctl status docker containerd crio"}},
+			{Text: "restart the runtime; containers that run go on with containerd and CRI-O, and with Docker under live-restore"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostClock, Reason: ReasonNone,
+		Title:  "Nothing sets the node's clock",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see whether a program sets it", Commands: []string{"{exec} timedatectl"}},
+			{Text: "install or start one (systemd-timesyncd, chrony), and let it reach its servers"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostMemlock, Reason: ReasonNone,
+		Title:  "Programs of the node may lock too little memory for RDMA",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "see what a login and the units that start workloads may lock", Commands: []string{"{exec} systemctl show containerd docker slurmd -p Id -p LimitMEMLOCK"}},
+			{Text: "raise the limit of what starts the workloads (LimitMEMLOCK=infinity of its unit, or memlock in /etc/security/limits.d), and restart it"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostCertificate, Reason: ReasonNone,
+		Title:  "A certificate on the node ends soon or has ended",
+		Owners: Owners{"node runtime", "PKI"},
+		Recovery: []Step{
+			{Text: "see which program uses the file, and what renews it: an ACME client, kubeadm, the kubelet, or nobody"},
+			{Text: "renew it by what issued it, and restart the program that uses it"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigHostKernel, Reason: ReasonNone,
+		Title:  "The node's kernel reports errors of its own",
+		Owners: Owners{"node runtime"},
+		Recovery: []Step{
+			{Text: "read them in order", Commands: []string{"{exec} dmesg --level=warn,err,crit,alert,emerg"}},
+			{Text: "restart the machine at the next chance, and update its kernel if they return"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopHostHealth}},
+	},
+	{
+		Signal: SigLargePacketsLost, Reason: ReasonNone,
+		Title:    "Large packets are lost on the way to an endpoint",
+		Owners:   Owners{"environment networking", "node network"},
+		Failures: []Failure{Timeout},
+		Recovery: []Step{
+			{Text: "see which size gets through, with the don't-fragment bit", Commands: []string{"ping -c 3 -M do -s 1472 {address}"}, Only: []string{"timeout_in_tls"}},
+			{Text: "repair the MTU of the link or tunnel that drops them, let ICMP \"packet too big\" through, or clamp the segments there (TCPMSS)"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopNetworkPath}},
+	},
+	{
+		Signal: SigAddressDead, Reason: ReasonNone,
+		Title:  "An address behind a name takes no connections",
+		Owners: Owners{"environment networking", "edge and route profile"},
+		Recovery: []Step{
+			{Text: "see from another network whether the address takes connections"},
+			{Text: "repair what listens at that address, or remove it from the name"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopNetworkPath}},
+	},
+	{
+		Signal: SigLinkFaulty, Reason: ReasonNone,
+		Title:  "The interface towards an endpoint has errors",
+		Owners: Owners{"node network"},
+		Recovery: []Step{
+			{Text: "read its counters twice", Commands: []string{"{exec} ip -s link"}},
+			{Text: "replace cable or transceiver, or repair the port at the switch"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopNetworkPath}},
+	},
+	{
+		Signal: SigEndpointFails, Reason: ReasonNone,
+		Title:    "An endpoint cannot be reached or trusted from one side",
+		Owners:   Owners{"environment networking", "edge and route profile"},
+		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch, TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, Timeout},
+		Recovery: []Step{
+			{Text: "repair the look-up of the name there", About: []Aspect{AboutName}},
+			{Text: "repair the route or firewall to the endpoint", About: []Aspect{AboutPath}},
+			{Text: "repair the certificate that the endpoint shows, or the trust of the machine that asks", About: []Aspect{AboutServerCert}},
+			{Text: "start what listens there"},
+		},
+		Proof: RepairProof{Hops: []HopID{HopNetworkPath}},
 	},
 }

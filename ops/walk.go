@@ -2,9 +2,11 @@ package ops
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/preflight/walk"
 )
@@ -18,6 +20,9 @@ type WalkOptions struct {
 	Command    string   // command that repeats the walk, to paste; "" if the profile's name suffices
 	Memory     *Recent  // the history, recalled for this walk's subject and plan, or nil
 	Baseline   Baseline // what it is compared with; needs Recent
+
+	// Removed, if it is set, has the helper that a walk puts on the node removed at its end, and gets the error of that.
+	Removed func(error)
 
 	alone bool // only facts are of interest: Only brings no hop that may explain a failure
 	kept  bool // the node's vantage was used by earlier walks
@@ -40,10 +45,25 @@ func (s *Session) Walk(ctx context.Context, o WalkOptions, observe func(walk.Eve
 	at := s.open()
 	defer at.close(ctx)
 	r := s.walk(ctx, at, o, observe)
+	if o.Removed != nil {
+		o.Removed(removeHelper(ctx, at, r))
+	}
 	if o.Memory != nil {
 		o.Memory.Compare(o.Baseline, r)
 	}
 	return r
+}
+
+// removeHelper removes what a walk has put on its node, also if the walk was interrupted.
+func removeHelper(ctx context.Context, at places, r *diag.Report) error {
+	node, ok := at[hop.Node].(*vantage.Node)
+	pushed := slices.ContainsFunc(r.Facts, func(f diag.Fact) bool { return f.SSH != nil && f.SSH.Helper == "pushed" })
+	if !ok || !pushed {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), vantage.RemovalTime)
+	defer cancel()
+	return node.Remove(ctx)
 }
 
 // walk makes every complete walk. It may share its places with other requests.

@@ -140,6 +140,14 @@ func healthy(req diag.Request) diag.Fact {
 		default:
 			ok(200, healthyGPUs())
 		}
+	case diag.HopHostHealth:
+		for _, well := range wellHost() {
+			if well.ID == req.ID {
+				f.Machine, f.Mounts, f.Kernel = well.Machine, well.Mounts, well.Kernel
+			}
+		}
+	case diag.HopNetworkPath:
+		f.TCP, f.TLS, f.Path = &diag.TCPFacts{Remote: "192.0.2.10:443"}, &diag.TLSFacts{}, &diag.PathFacts{Interface: "eth0"}
 	case "evidence":
 		ok(200, map[string]string{"evidence.items": `[{"at":"` + stamp(0) +
 			`","kind":"task_claimed","correlation_id":"corr-1"}]`})

@@ -64,6 +64,9 @@ func problems(p *Profile) []problem {
 	terminalProblems(p, add)
 	add("gpu.policy", checkGPUPolicy(p.GPU))
 	add("kind", checkKind(p.Kind))
+	for id := range p.Hops {
+		add("hops."+string(id), checkOptionalHop(id))
+	}
 	add("agent.present", checkAbsentAgent(p.Agent))
 	return out
 }

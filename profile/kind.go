@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
@@ -45,3 +46,45 @@ func (a Agent) describes() bool {
 	return a.Unit != "" || a.EnvFile != "" || a.Dir != "" || a.Binary != "" || a.Record != "" || a.GPUState != "" ||
 		a.VersionCommand != nil
 }
+
+// OptionalHops are the hops that Profile.Hops may add or leave out.
+func OptionalHops() []diag.HopID { return []diag.HopID{diag.HopHostHealth, diag.HopNetworkPath} }
+
+// LeavesOut says why this environment's walks leave an optional hop out; "" if they have it. Other kinds of platforms
+// than the reference platform have it unless the profile says otherwise.
+func (p *Profile) LeavesOut(id diag.HopID) string {
+	wanted, said := p.Hops[id]
+	switch {
+	case wanted:
+		return ""
+	case said:
+		return fmt.Sprintf("the profile leaves it out (hops.%s: false)", id)
+	case p.Kind == "" || p.Kind == KindGPUaaS:
+		return fmt.Sprintf("not asked for (hops.%s: true in the profile)", id)
+	}
+	return ""
+}
+
+func checkOptionalHop(id diag.HopID) error {
+	if slices.Contains(OptionalHops(), id) {
+		return nil
+	}
+	var names []string
+	for _, known := range OptionalHops() {
+		names = append(names, string(known))
+	}
+	return fmt.Errorf("there is no optional hop %q%s: want %s", id, strictyaml.Nearest(string(id), names),
+		strings.Join(names, ", "))
+}
+
+// NoPaths maps every path of a platform to Absent, for a profile of machines that belong to none: nothing is sent there.
+func NoPaths() map[string]string {
+	paths := map[string]string{}
+	for _, name := range pathNames() {
+		paths[name] = Absent
+	}
+	return paths
+}
+
+// CheckURL refuses a base URL that no request could be sent to, or that holds a login.
+func CheckURL(v string) error { return checkURL(v) }

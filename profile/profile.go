@@ -52,9 +52,11 @@ type Profile struct {
 	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
 	Mapping     Mapping                      `yaml:"mapping,omitempty"`
 	Terminal    Terminal                     `yaml:"terminal,omitempty"`
-	App         App                          `yaml:"app,omitempty"`
-	GPU         GPU                          `yaml:"gpu,omitempty"`
-	Chaos       Chaos                        `yaml:"chaos,omitempty"`
+	// Hops adds optional hops to this environment's walks, or leaves them out; see OptionalHops
+	Hops  map[diag.HopID]bool `yaml:"hops,omitempty"`
+	App   App                 `yaml:"app,omitempty"`
+	GPU   GPU                 `yaml:"gpu,omitempty"`
+	Chaos Chaos               `yaml:"chaos,omitempty"`
 }
 
 // Node is the login and address of one node.

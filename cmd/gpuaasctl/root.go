@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/chaoscmd"
+	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/checkcmd"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/diagcmd"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/explaincmd"
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmd/gpucmd"
@@ -33,7 +34,7 @@ type noun struct {
 
 // nouns are all of them except help and completion.
 var nouns = [...]noun{
-	{"preflight", groupAsk, preflightcmd.New}, {"diag", groupAsk, diagcmd.New}, {"explain", groupAsk, explaincmd.New},
+	{"preflight", groupAsk, preflightcmd.New}, {"check", groupAsk, checkcmd.New}, {"diag", groupAsk, diagcmd.New}, {"explain", groupAsk, explaincmd.New},
 	{"gpu", groupAsk, gpucmd.New}, {"history", groupAsk, historycmd.New},
 	{"node", groupTend, nodecmd.New}, {"ssh", groupTend, sshcmd.New}, {"profile", groupTend, profilecmd.New},
 	{"chaos", groupTry, chaoscmd.New}, {"lab", groupTry, labcmd.New},

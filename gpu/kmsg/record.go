@@ -34,6 +34,15 @@ type Record struct {
 	Device    string        // from the dictionary: "+pci:0000:3b:00.0"
 }
 
+// ParseRecord parses one record as a read of /dev/kmsg returns it, for readers of other lines than the driver's.
+func ParseRecord(b []byte) (Record, error) {
+	r, body, err := parseHead(b)
+	if err == nil {
+		r.read(body)
+	}
+	return r, err
+}
+
 // parseHead parses the header of one record of /dev/kmsg ("4,1234,5678901,-,caller=T1;text", followed by dictionary
 // lines that begin with a blank), and returns the text and the dictionary as the kernel wrote them. It ignores
 // additional header fields, as the kernel's documentation requires.

@@ -59,6 +59,12 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 	return s
 }
 
+// CheckWord is how the command of a check begins, behind the program's name.
+const CheckWord = "check "
+
+// Checked reports whether a plan is of a check, which is of no profile: a command that needs one is not to be given.
+func Checked(p *diag.Plan) bool { return strings.HasPrefix(p.Command, "gpuaasctl "+CheckWord) }
+
 // SudoWords is the end of a login command that becomes root on the node.
 const SudoWords = " sudo -n"
 
@@ -68,7 +74,7 @@ const word = `(?:[\w@%+=:,./][\w@%+=:,./-]*|'[^'-][^']*'(?:\\''[^']*')*)`
 
 var (
 	WalkLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^gpuaasctl preflight(?: --[a-z-]+ ` + word + `)*$`)
+		return regexp.MustCompile(`^gpuaasctl (?:preflight|` + CheckWord + word + `)(?: --[a-z-]+ ` + word + `)*$`)
 	})
 	TargetLine = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^` + word + `(?: --profile ` + word + `)?(?: --node-host ` + word + `)?$`)

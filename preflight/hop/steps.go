@@ -52,6 +52,9 @@ const (
 	StepAdmission   = "admission"
 	StepGPUNode     = "node"
 	StepGPUJudged   = "judged"
+	StepMachine     = "machine"
+	StepMounts      = "mounts"
+	StepKernel      = "kernel"
 )
 
 // FieldWebsocket is the mapped field of the path of a workload's WebSocket.

@@ -54,6 +54,8 @@ func newChain() []hop.Hop {
 		appRuntimeLiveness(),
 		appUserRoute(),
 		gpuHealth(),
+		hostHealth(),
+		networkPath(),
 	}
 }
 

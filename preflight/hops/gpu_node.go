@@ -108,12 +108,21 @@ func judgeNodeAlone(c *hop.Case) *diag.Finding {
 		out = reading.Undecided(judged, "the GPUs could not be judged: %s",
 			cmp.Or(reading.OneLine(judged.Detail), "the judgement cannot be read"))
 		out.Signal = diag.SigGPUUnknown
+	case node != nil && gpusUnjudged(c) && c.Expected("agent_unit") == "" && noDriver(node):
+		out = world.Unjudged(node, "no driver of NVIDIA is loaded on the node, and no error of one is known there")
 	case node != nil && gpusUnjudged(c):
 		out = world.Unjudged(node, "%s; the node itself: %s", WhyGPUsUnjudged(), gpuFacts(node))
 	default:
 		return nil
 	}
 	return &out
+}
+
+// noDriver reports whether a node has neither the kernel's module nor anything that one left.
+func noDriver(f *diag.Fact) bool {
+	g := f.GPU
+	return f.Passed() && g != nil && g.Module == "" && g.Probe == "" && g.ErrorCount == 0 && len(g.GPUs) == 0 &&
+		len(g.Evidence) == 0
 }
 
 // gpusUnjudged reports whether the plan has neither the platform nor this tool judge the GPUs.

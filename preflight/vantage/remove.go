@@ -41,5 +41,8 @@ func (n *Node) Remove(ctx context.Context) error {
 	return nil
 }
 
+// RemovalTime is how long a caller of Remove should wait.
+const RemovalTime = removeTimeout + time.Second
+
 // removeTimeout bounds the removal: a few system calls, after the helper has ended.
 const removeTimeout = 5 * time.Second

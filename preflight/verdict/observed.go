@@ -94,6 +94,15 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigAppRouteFailed}, nil, "unit.listening", onlyAtLoopback},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "http.fields.gpu.decided_what", world.MeasuredOnGPU},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "gpu_judged.document.decided_by", world.MeasuredHere},
+
+	{signals{diag.SigHostMountHangs}, noFailure, "mounts.mounts", mountState},
+	{signals{diag.SigHostFull}, noFailure, "mounts.mounts", mountFull},
+	{signals{diag.SigHostReadOnly}, noFailure, "mounts.mounts", mountReadOnly},
+	{signals{diag.SigHostReadOnly}, noFailure, "kernel.events", kernelSays(diag.KernelRemounted)},
+	{signals{diag.SigHostMemoryErrors}, noFailure, "machine.memory_errors", memoryErrors},
+	{signals{diag.SigHostMemoryErrors}, noFailure, "kernel.events", kernelSays(diag.KernelUncorrected)},
+	{signals{diag.SigHostStorage}, noFailure, "machine.nvme", deadNVMe},
+	{signals{diag.SigHostGPUErrors}, noFailure, "kernel.events", kernelSays(diag.KernelGPULost)},
 }
 
 // observe returns the measured cause of a failing finding; nil if it was not measured, or only follows from another

@@ -63,6 +63,7 @@ var PlaceholderRows = map[string]func(c *hop.Case) string{
 	"profile":       func(c *hop.Case) string { return cmp.Or(c.Expected("profile_file"), c.Plan.Profile) },
 	"preflight":     func(c *hop.Case) string { return hop.Pasted(c.Plan.Command, hop.WalkLine()) },
 	"ssh":           hop.SSHOf,
+	"exec":          execOf,
 	"target":        targetOf,
 	"known_as":      knownAs,
 	"known_hosts":   knownHosts,
@@ -137,10 +138,19 @@ func knownHosts(c *hop.Case) string {
 	return file
 }
 
+// execOf returns the prefix of a command on the node of a check, which is of no profile: the login itself; else "", for
+// the default.
+func execOf(c *hop.Case) string {
+	if hop.Checked(&c.Plan) {
+		return hop.SSHOf(c)
+	}
+	return ""
+}
+
 // targetOf returns the node as this tool's commands take it, with the profile and the host of this walk; "" if no node
 // is named.
 func targetOf(c *hop.Case) string {
-	if c.Subject.NodeID == "" {
+	if c.Subject.NodeID == "" || hop.Checked(&c.Plan) {
 		return ""
 	}
 	argv := []string{c.Subject.NodeID}

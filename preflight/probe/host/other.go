@@ -25,6 +25,12 @@ func (p *Prober) journal(_ context.Context, _ diag.Request, f *diag.Fact) { linu
 
 func (p *Prober) env(_ context.Context, _ diag.Request, f *diag.Fact) { linuxOnly(f) }
 
+func (p *Prober) machine(_ context.Context, _ diag.Request, f *diag.Fact) { linuxOnly(f) }
+
+func (p *Prober) mounts(_ context.Context, _ diag.Request, f *diag.Fact) { linuxOnly(f) }
+
+func (p *Prober) kernel(_ context.Context, _ diag.Request, f *diag.Fact) { linuxOnly(f) }
+
 func linuxOnly(f *diag.Fact) { measure.Fail(f, "", diag.Unsupported, errLinuxOnly) }
 
 // units ask no service.

@@ -33,6 +33,7 @@ type Prober struct {
 	mirror string   // folder of the record's copy in memory, for tests
 	gpus   gpuPaths // paths of the kernel's files about GPUs, for tests
 	units  units    // batches queries to systemd
+	root   string   // folder in place of /, for tests
 }
 
 // Operation returns the measurement of an operation; nil if it is none of the machine's.
@@ -60,6 +61,12 @@ func (p *Prober) Operation(op diag.Op) measure.Operation {
 		return p.journal
 	case diag.OpGPU:
 		return p.gpu
+	case diag.OpMachine:
+		return p.machine
+	case diag.OpMounts:
+		return p.mounts
+	case diag.OpKernel:
+		return p.kernel
 	case diag.OpGPUJudge:
 		return p.gpuJudge
 	case diag.OpProcess:

@@ -32,6 +32,9 @@ func dialAddress(ctx context.Context, network, address string) (net.Conn, error)
 	}
 	defer drop()
 	d := net.Dialer{Control: func(network, _ string, rc syscall.RawConn) error {
+		if err := limitSegments(ctx, rc); err != nil {
+			return err
+		}
 		if network != "tcp6" || !queuesICMP() {
 			return nil
 		}

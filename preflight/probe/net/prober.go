@@ -42,6 +42,8 @@ func (p *Prober) Operation(op diag.Op) measure.Operation {
 		return p.tcp
 	case diag.OpTLS:
 		return p.tls
+	case diag.OpPath:
+		return p.path
 	case diag.OpHTTP:
 		return p.http
 	case diag.OpWS:
