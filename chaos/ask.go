@@ -18,6 +18,7 @@ type Subject struct {
 	Node       string // that is walked
 	Peer       string // a second node, for drills that need two
 	Allocation string
+	Absent     []AbsentHop // of the environment
 }
 
 // Platform is the id of the platform's machine, in plans and in its consent.
@@ -209,8 +210,9 @@ func (p Probe) resolve(name string, machines []Machine, tools map[string]string,
 	}
 	l.Check.Unit, l.Check.Has, l.Check.Lacks = unitOf(l.Check.Exec.Argv[1]), l.Check.Exec.Argv[2], l.Check.Exec.Argv[3]
 	l.Check.Exec.Argv = append(l.Check.Exec.Argv[:1:1], l.Check.Exec.Argv[4:]...)
-	if p.From != RoleOperator && l.Check.Unit == "" && journalOf(l.Check.Exec.Argv) == unitOf(vars["agent_unit"]) {
-		l.Check.Unit = unitOf(vars["agent_unit"])
+	if agent := unitOf(vars["agent_unit"]); p.From != RoleOperator && agent != "" && l.Check.Unit == "" &&
+		journalOf(l.Check.Exec.Argv) == agent {
+		l.Check.Unit = agent
 		l.Check.Exec.Argv = append(l.Check.Exec.Argv, "_PID="+step.MainPID)
 	}
 	return l, nil

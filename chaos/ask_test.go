@@ -34,7 +34,7 @@ func TestNeedsAllocation(t *testing.T) {
 			s.Expect.Others = []Finding{{Hop: []diag.HopID{diag.HopAppRuntimeLiveness}}}
 		}, true},
 		"a hop that must stay green": {func(s *Scenario) {
-			s.Expect.MustStayGreen = []diag.HopID{diag.HopAppRuntimeLiveness}
+			s.Expect.MustStayGreen = StayGreen{Hops: []diag.HopID{diag.HopAppRuntimeLiveness}}
 		}, false},
 	} {
 		s := base

@@ -79,7 +79,7 @@ func (c *checker) expect() {
 	switch {
 	case e.Blame.None && len(e.Others)+len(e.FirstFailedHop)+len(e.Reason) > 0:
 		c.bad("expect.others", "nothing can be found where nothing is blamed")
-	case e.Blame.None && len(e.MustStayGreen) == 0:
+	case e.Blame.None && e.MustStayGreen.IsZero():
 		c.bad("expect.mustStayGreen", "is missing: where nothing is blamed, something must be named that stays green")
 	case !e.Blame.None:
 		c.finding("expect.blame", e.Blame.Finding)
@@ -93,8 +93,8 @@ func (c *checker) expect() {
 		}
 	}
 	c.hops("expect.firstFailedHop", e.FirstFailedHop)
-	c.hops("expect.mustStayGreen", e.MustStayGreen)
-	for _, h := range e.MustStayGreen {
+	c.hops("expect.mustStayGreen", e.MustStayGreen.Hops)
+	for _, h := range e.MustStayGreen.Hops {
 		c.want(!slices.Contains(e.Blame.Hop, h) && !slices.Equal(e.FirstFailedHop, []diag.HopID{h}), "expect.mustStayGreen",
 			"%s cannot fail and stay green", h)
 	}

@@ -29,7 +29,7 @@ func catalogue() []row {
 		hop(diag.HopNodeTaskRoundtrip)
 	browser, term, route := hop(diag.HopBrowserTerminalWS), hop(diag.HopNodeTerminalReachability),
 		hop(diag.HopTerminalPublicRoute)
-	gpu := hop(diag.HopGPUHealth)
+	gpu, login := hop(diag.HopGPUHealth), hop(diag.HopNodeOpsAccess)
 	return []row{
 		{"agent-stopped", t2, ready, sig(diag.SigProcessDown), ""},
 		{"agent-frozen", t1, ready, sig(diag.SigProcessDown), "process_stopped"},
@@ -86,6 +86,21 @@ func catalogue() []row {
 		{"gpu-probe-hang", t2, gpu, sig(diag.SigGPUUnknown), ""},
 		{"gpu-library-missing", t2, gpu, sig(diag.SigGPUUnknown), ""},
 		{"gpu-several", t2, gpu, sig(diag.SigGPUUnhealthy), ""},
+		{"root-disk-full", t1, ready, sig(diag.SigDiskFull), "disk_full"},
+		{"root-disk-pressure", t1, ready, sig(diag.SigDiskPressure), ""},
+		{"root-inodes-exhausted", t1, ready, sig(diag.SigDiskFull), "disk_inodes"},
+		{"ssh-stopped", t2, login, sig(diag.SigOpsSSHFailed), "tcp_refused"},
+		{"ssh-frozen", t1, login, sig(diag.SigOpsSSHFailed), "timeout"},
+		{"ssh-port-moved", t2, login, sig(diag.SigOpsSSHFailed), "tcp_refused"},
+		{"ssh-key-refused", t2, login, sig(diag.SigOpsSSHFailed), "ssh_auth"},
+		{"ssh-user-denied", t2, login, sig(diag.SigOpsSSHFailed), "ssh_auth"},
+		{"ssh-account-denied", t2, login, sig(diag.SigOpsSSHFailed), "ssh_transport"},
+		{"ssh-kex-mismatch", t2, login, sig(diag.SigOpsSSHFailed), "ssh_transport"},
+		{"ssh-forced-command", t2, login, sig(diag.SigOpsSSHFailed), "ssh_exec"},
+		{"ssh-sessions-refused", t2, login, sig(diag.SigOpsSSHFailed), "ssh_exec"},
+		{"sudo-refused", t2, login, sig(diag.SigOpsSSHFailed), "not_permitted"},
+		{"login-shell-unusable", t2, login, sig(diag.SigOpsSSHFailed), "ssh_exec"},
+		{"ssh-command-hangs", t2, login, sig(diag.SigOpsSSHFailed), ""},
 		{"three-faults", t2, ready, sig(diag.SigDiskFull), "disk_full"}, // several things at once
 	}
 }
@@ -198,7 +213,7 @@ func TestEveryDrillAssertsWhatAllMust(t *testing.T) {
 		if page != "docs/runbook.md" || !strings.Contains(string(runbook), "\n### "+anchor+"\n") {
 			t.Errorf("%s: the runbook has no %s", id, s.Metadata.Runbook)
 		}
-		if !s.Expect.SameCorrelationID || len(s.Expect.MustStayGreen) == 0 {
+		if !s.Expect.SameCorrelationID || s.Expect.MustStayGreen.IsZero() {
 			t.Errorf("%s: want one correlation id, and something that stays green", id)
 		}
 		if slices.Equal(s.VerifyInjected.Probe.Probe, s.VerifyInjected.Control.Probe) &&

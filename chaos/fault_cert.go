@@ -18,6 +18,7 @@ type certParams struct {
 func certKind() Kind {
 	return kind(Kind{
 		Name: "cert", Title: "give the agent another certificate", Tier: step.TierBoot, On: []Role{RoleNode, RolePeer},
+		needs: []Need{NeedAgent},
 		About: "A certificate and key by the environment's own signing CA (profile: chaos.ca_cert, chaos.ca_key), or by a " +
 			"stranger. With a token that lets the agent recover, the files are parked in earnest (T3): new credentials are " +
 			"what the drill is about.",

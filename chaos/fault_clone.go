@@ -17,6 +17,7 @@ type cloneParams struct {
 func clone() Kind {
 	return kind(Kind{
 		Name: "clone", Title: "give a second machine the node's identity", Tier: step.TierBoot, On: []Role{RolePeer},
+		needs: []Need{NeedAgent},
 		About: "The agent of another machine runs with the node's id and a certificate in its name (profile: " +
 			"chaos.ca_cert, chaos.ca_key).",
 	}, func(p *cloneParams) []problem {

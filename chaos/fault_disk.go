@@ -92,3 +92,5 @@ const fullEnough = `BEGIN { df = "df -P " dir; df | getline; df | getline; sub("
 
 // diskWithin bounds the time to fill a disk.
 const diskWithin step.Millis = 30_000
+
+func (p *diskParams) ofAgent() bool { return p.Fill == "small" && p.SeenBy == "" }

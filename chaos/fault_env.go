@@ -86,3 +86,5 @@ func less(names []string) []string {
 	}
 	return all
 }
+
+func (p *envParams) ofAgent() bool { return p.Unit == "" }

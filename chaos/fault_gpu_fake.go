@@ -27,7 +27,8 @@ var gpuFakeLine = sync.OnceValue(func() *regexp.Regexp {
 func gpuFake() Kind {
 	return kind(Kind{
 		Name: "gpu-fake", Title: "have the lab's fake of NVIDIA's library give other answers", Tier: step.TierBoot,
-		On: []Role{RoleNode, RolePeer},
+		On:    []Role{RoleNode, RolePeer},
+		needs: []Need{NeedLab},
 		About: "Only where the library is the fake: a GPU cannot be broken on purpose. Another text is put in the place of " +
 			"the one that the library reads. An event that it raised is not taken back: what ends its effect is up to the " +
 			"policy. One fault of this kind in a drill.",

@@ -21,7 +21,8 @@ type guestAgentParams struct {
 func guestAgent() Kind {
 	return kind(Kind{
 		Name: "guest-agent", Title: "make the provider report a guest agent as gone", Tier: step.TierBoot,
-		On: []Role{RolePlatform},
+		On:    []Role{RolePlatform},
+		needs: []Need{NeedAPI},
 		About: "The provider's word is posted by curl with the operator's token, which is in a file in /run while the " +
 			"drill runs. It holds for a while: undo withdraws it, and after a reboot it ends when its time is over.",
 	}, func(p *guestAgentParams) []problem {

@@ -131,3 +131,5 @@ func filesOnly(text string) string {
 	}
 	return out.String() + "hosts: files\n"
 }
+
+func (p *hostsParams) ofAgent() bool { return p.SeenBy == "" }

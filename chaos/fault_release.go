@@ -24,6 +24,7 @@ const releasedWord = `{"release":"for_a_while"}`
 func releaseKind() Kind {
 	return kind(Kind{
 		Name: "release", Title: "release an allocation for a while", Tier: step.TierBoot, On: []Role{RolePlatform},
+		needs: []Need{NeedAPI},
 		About: "The release is posted by curl with the operator's token, which is in a file in /run while the drill runs. " +
 			"The place must be said to be cleaned up right after it. The release is for a while: undo withdraws it, and after " +
 			"a reboot it ends when its time is over. What the node's clean-up stops is another fault's to start again " +

@@ -21,6 +21,7 @@ type tasksParams struct {
 func tasksKind() Kind {
 	return kind(Kind{
 		Name: "tasks", Title: "queue a task that expires", Tier: step.TierBoot, On: []Role{RolePlatform},
+		needs: []Need{NeedAPI},
 		About: "One no-op is posted by curl with the operator's token, which is in a file in /run while the drill runs. " +
 			"The answer is kept beside it, and undo removes it.",
 	}, func(p *tasksParams) []problem {

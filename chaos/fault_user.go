@@ -125,3 +125,7 @@ func makeShell(p *shellParams, c *Case) (Made, *step.Refusal) {
 			Exec: step.Exec{Argv: []string{c.tool("timeout"), "1", u.Shell, "-c", "true"}, Exits: exits}}},
 	}, c.needTools("timeout")
 }
+
+func (p *userParams) ofAgent() bool { return p.SeenBy == "" }
+
+func (p *shellParams) ofAgent() bool { return p.SeenBy == "" }

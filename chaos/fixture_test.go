@@ -21,6 +21,7 @@ func testProfile() profile.Profile {
 		NodeTerminalURL: "https://term.gpuaas.test:18443", NodeTerminalResolveAddress: "10.231.77.10",
 		Nodes: map[string]profile.Node{"n1": {Host: "10.231.77.101", Labels: map[string]string{"lab": "true"}},
 			"n2": {Host: "10.231.77.102"}},
+		SSH:         profile.SSH{User: "ops", Identity: "/home/op/key", KnownHosts: "/home/op/known_hosts"},
 		PlatformSSH: profile.SSH{Host: "10.231.77.10"}, Chaos: profile.Chaos{Allow: true},
 	}.WithDefaults()
 }
@@ -77,7 +78,10 @@ func testMachine(role Role, id string) Machine {
 	file("/bin/sh", "/usr/bin/dash", "", 0o755, 0)
 	file(gpuFakeFile, gpuFakeFile, "# the lab's GPUs\ngpus 2\n", 0o644, 0)
 	file("/etc/motd", "/etc/motd", "hello\n", 0o644, 0)
-	for _, d := range []string{"/dev/shm", "/var/lib/gpuaas/diag"} {
+	file("/etc/ssh/sshd_config", "/etc/ssh/sshd_config", "Include /etc/ssh/sshd_config.d/*.conf\n", 0o644, 0)
+	file("/etc/pam.d/sshd", "/etc/pam.d/sshd", "account    required     pam_nologin.so\n", 0o644, 0)
+	file("/etc/sudoers", "/etc/sudoers", "@includedir /etc/sudoers.d\n", 0o440, 0)
+	for _, d := range []string{"/", "/dev/shm", "/var/lib/gpuaas/diag"} {
 		m.Files[d] = File{Kind: "dir", Path: d, Mode: 0o755}
 	}
 	return m
@@ -85,7 +89,8 @@ func testMachine(role Role, id string) Machine {
 
 func testFacts(machines ...Machine) Facts {
 	return Facts{
-		Now: testNow, Operator: "ann@laptop", Tools: map[string]string{"curl": "/usr/bin/curl"}, Machines: machines,
+		Now: testNow, Operator: "ann@laptop", Machines: machines,
+		Tools: map[string]string{"curl": "/usr/bin/curl", "ssh": "/usr/bin/ssh", "timeout": "/usr/bin/timeout"},
 		Allocation: &Allocation{ID: "a1", State: "active", NodeID: "n1", OSUser: "tenant01", AppUnit: "app.service",
 			AppPort: "8888", AppURL: "https://a1.apps.gpuaas.test/"},
 	}

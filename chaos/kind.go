@@ -20,6 +20,8 @@ type Kind struct {
 	On    []Role
 	About string // one paragraph for people: effect and requirements
 
+	needs []Need // of the environment, whatever the parameters are
+
 	params func() any                                 // returns a new, empty parameter struct
 	check  func(p any) []problem                      // returns the problems of the parameters by themselves
 	ask    func(p any, c *Case) Questions             // what must be known

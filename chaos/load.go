@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,20 +17,20 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
-// Load reads every scenario of a folder, sorted by id. The error joins the problems of all files; valid scenarios
-// are returned in any case.
+// labFolder holds drills that name files, units and addresses of the lab's machines.
+const labFolder = "lab"
+
+// Load reads every scenario of a folder, and of its folder lab, sorted by id. The error joins the problems of all
+// files; valid scenarios are returned in any case.
 func Load(files fs.FS, where string) ([]Scenario, error) {
-	entries, err := fs.ReadDir(files, ".")
+	names, err := drillFiles(files)
 	if err != nil {
 		return nil, fmt.Errorf("read drills: %w", err)
 	}
 	var all []Scenario
 	var errs []error
-	for _, e := range entries {
-		if e.IsDir() || !strings.HasSuffix(e.Name(), ".yaml") {
-			continue
-		}
-		s, err := parseFile(files, e.Name(), filepath.Join(where, e.Name()))
+	for _, name := range names {
+		s, err := parseFile(files, name, filepath.Join(where, name))
 		if err == nil {
 			all = append(all, s)
 		}
@@ -37,6 +38,33 @@ func Load(files fs.FS, where string) ([]Scenario, error) {
 	}
 	slices.SortFunc(all, func(a, b Scenario) int { return strings.Compare(a.Metadata.ID, b.Metadata.ID) })
 	return all, errors.Join(errs...)
+}
+
+// drillFiles lists the files of drills in a folder and in its folder lab, which need not exist.
+func drillFiles(files fs.FS) ([]string, error) {
+	var all []string
+	for _, dir := range [...]string{".", labFolder} {
+		entries, err := fs.ReadDir(files, dir)
+		if err != nil && (dir == "." || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.IsDir() && strings.HasSuffix(e.Name(), ".yaml") {
+				all = append(all, path.Join(dir, e.Name()))
+			}
+		}
+	}
+	return all, nil
+}
+
+// FileOf returns the path of a built-in drill among files; "" if there is none of that id.
+func FileOf(files fs.FS, id string) string {
+	for _, name := range [...]string{id + ".yaml", path.Join(labFolder, id+".yaml")} {
+		if _, err := fs.Stat(files, name); err == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // NotFoundError reports a drill that does not exist.
@@ -54,8 +82,8 @@ func (e *NotFoundError) Error() string {
 // with a slash or the suffix .yaml is a path; an id takes precedence over a folder of that name.
 func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") && name != "." {
-		if _, err := fs.Stat(builtin, name+".yaml"); err == nil {
-			s, err := parseFile(builtin, name+".yaml", "scenarios/"+name+".yaml")
+		if file := FileOf(builtin, name); file != "" {
+			s, err := parseFile(builtin, file, "scenarios/"+file)
 			return []Scenario{s}, err
 		}
 		if _, missing := os.Stat(name); missing != nil {
@@ -77,14 +105,14 @@ func Find(builtin fs.FS, name string) ([]Scenario, error) {
 	return []Scenario{s}, err
 }
 
-// parseFile reads the drill in a file; path is used in messages.
-func parseFile(files fs.FS, name, path string) (Scenario, error) {
+// parseFile reads the drill in a file; where is its path for messages.
+func parseFile(files fs.FS, name, where string) (Scenario, error) {
 	data, source, err := readSource(files, name)
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read drill: %w", err)
 	}
-	s, err := Parse(path, data)
-	s.Source = source
+	s, err := Parse(where, data)
+	s.Source, s.Lab = source, path.Dir(name) == labFolder
 	return s, err
 }
 
@@ -114,12 +142,11 @@ func readSource(files fs.FS, name string) ([]byte, Source, error) {
 }
 
 func ids(files fs.FS) (all []string) {
-	entries, _ := fs.ReadDir(files, ".") // reading an embedded file system cannot fail
-	for _, e := range entries {
-		if id, ok := strings.CutSuffix(e.Name(), ".yaml"); ok {
-			all = append(all, id)
-		}
+	names, _ := drillFiles(files) // reading an embedded file system cannot fail
+	for _, name := range names {
+		all = append(all, strings.TrimSuffix(path.Base(name), ".yaml"))
 	}
+	slices.Sort(all)
 	return all
 }
 

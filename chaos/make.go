@@ -24,6 +24,7 @@ const (
 	RefusedNotAllowed  = "not_allowed" // the profile does not allow drills
 	RefusedWindow      = "window"      // not at this time
 	RefusedTooMany     = "too_many"    // more nodes than maxNodes
+	RefusedEnvironment = "environment" // it lacks what the drill needs
 )
 
 // Make plans a run. It is pure: p has its defaults, facts are the answers to Ask, and run names the run on
@@ -74,8 +75,19 @@ func build(s *Scenario, p profile.Profile, on Subject, facts Facts, run string, 
 			DetectWithin: s.Expect.DetectWithin, RecoverWithin: s.Recovery.Within,
 		},
 	}
+	for _, gone := range on.Absent {
+		if e := &s.Expect.MustStayGreen; e.WasGreen || slices.Contains(e.Hops, gone.Hop) {
+			b.NotMeasured = append(b.NotMeasured, gone)
+		}
+	}
 	b.Budgets.Lease = cmp.Or(b.Budgets.Lease, min(Duration(step.DefaultLease), s.Guards.TTL))
 	b.environment()
+	if lacks := s.Lacks(p, on); len(lacks) > 0 { // no machine was asked
+		for _, why := range lacks {
+			b.refuse("", "", step.Refuse(RefusedEnvironment, "%s", why))
+		}
+		return b.Plan
+	}
 	for _, m := range facts.Machines {
 		b.machine(m)
 	}

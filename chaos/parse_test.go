@@ -165,7 +165,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	text, err := os.ReadFile("../scenarios/three-faults.yaml")
+	text, err := os.ReadFile("../scenarios/lab/three-faults.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}

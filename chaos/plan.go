@@ -34,6 +34,8 @@ type Plan struct {
 	Decision *Decision        `json:"decision,omitempty"` // sent to the platform after everything is reverted
 	Material []Material       `json:"material,omitempty"` // created for this run; its texts are secret
 	Budgets  Budgets          `json:"budgets"`
+	// hops that a walk here leaves out, of those that must stay green; with was-green, all of them
+	NotMeasured []AbsentHop `json:"not_measured,omitempty"`
 
 	Facts *Facts `json:"facts,omitempty"` // input of the plan, for a caller that plans again
 

@@ -27,6 +27,7 @@ type Scenario struct {
 
 	File   string `yaml:"-" json:"-"` // where it was read
 	Source Source `yaml:"-" json:"-"`
+	Lab    bool   `yaml:"-" json:"-"` // it is in a folder lab: written for the lab's machines alone
 }
 
 // Metadata describes the drill and its owner.
@@ -105,7 +106,7 @@ type Expect struct {
 	FirstFailedHop    []diag.HopID      `yaml:"firstFailedHop,omitempty,flow" json:"firstFailedHop,omitempty"`
 	Terminal          string            `yaml:"terminal,omitempty" json:"terminal,omitempty" jsonschema:"pattern=^[a-z_]+$" jsonschema_description:"a terminal of the allocation is opened before the first fault, with a process that leaves its session; it must be ended with this reason, as the browser gets it"`
 	DetectWithin      Duration          `yaml:"detectWithin" json:"detectWithin" jsonschema_description:"from the injection"`
-	MustStayGreen     []diag.HopID      `yaml:"mustStayGreen,omitempty,flow" json:"mustStayGreen,omitempty"`
+	MustStayGreen     StayGreen         `yaml:"mustStayGreen,omitempty,flow" json:"mustStayGreen,omitzero" jsonschema_description:"a list of hops; or was-green: every hop that was green before anything was touched, and is not expected to fail. A hop that the environment has not is left out, and the report says so"`
 	SameCorrelationID bool              `yaml:"sameCorrelationId" json:"sameCorrelationId" jsonschema_description:"report, task, gateway and agent name the walk by one id"`
 }
 

@@ -15,44 +15,48 @@ type Variable struct {
 	Name   string
 	About  string
 	sample string // its substitute while a file is only checked
+	need   Need   // of the environment, in order to have a value
 }
 
 // Variables is the complete list.
 func Variables() []Variable {
 	return []Variable{
 		{"run", "names this run: /var/lib/gpuaasctl/drill/${run} is on every machine that it breaks, from arming to closing",
-			anyRun},
-		{"node_id", "the node that is walked", "node-1"},
-		{"node_address", "how it is reached by SSH", "192.0.2.1"},
-		{"peer_id", "another node of the profile", "node-2"},
-		{"allocation_id", "the allocation that is walked", "alloc-1"},
-		{"os_user", "its user on the node", "tenant"},
-		{"app_unit", "its workload's unit", "app.service"},
-		{"app_port", "the workload's port on the node", "8888"},
-		{"app_url", "its product URL", "https://app.example.test/"},
-		{"app_host", "the host in it", "app.example.test"},
-		{"api_url", "where nodes reach the API", "https://node-api.example.test"},
-		{"api_host", "the host in it", "node-api.example.test"},
-		{"api_port", "the port in it", "443"},
-		{"api_address", "the address that the profile gives for it, else the host", "192.0.2.11"},
-		{"terminal_url", "where nodes reach the terminal gateway", "https://term.example.test:18443"},
-		{"terminal_host", "the host in it", "term.example.test"},
-		{"terminal_port", "the port in it", "18443"},
-		{"terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
-		{"edge_api_url", "where browsers and operators reach the API", "https://api.example.test"},
-		{"edge_api_host", "the host in it", "api.example.test"},
-		{"edge_api_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
-		{"edge_terminal_url", "where browsers reach the terminal gateway", "https://term.example.test"},
-		{"edge_terminal_host", "the host in it", "term.example.test"},
-		{"edge_terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
-		{"app_address", "the address that the profile gives for it, else the host", "192.0.2.10"},
-		{"node_ca", "the operator's copy of what nodes trust", "/etc/ssl/certs/ca-certificates.crt"},
-		{"operator_ca", "the file by which the operator verifies the public edge", "/etc/ssl/certs/ca-certificates.crt"},
-		{"agent_unit", "the agent's unit", profile.DefaultAgentUnit},
-		{"agent_dir", "its folder", profile.DefaultAgentDir},
-		{"agent_env", "its environment file", profile.DefaultAgentEnvFile},
-		{"agent_binary", "its program", profile.DefaultAgentBinary},
-		{"agent_record", "where it keeps its diagnostic record", profile.DefaultAgentRecord},
+			anyRun, ""},
+		{"node_id", "the node that is walked", "node-1", ""},
+		{"node_address", "how it is reached by SSH", "192.0.2.1", ""},
+		{"ssh_user", "whom the operator logs in as", "ops", NeedLogin},
+		{"ssh_identity", "the file of the operator's key", "/home/op/.ssh/id_ed25519", NeedLogin},
+		{"ssh_known_hosts", "the operator's known hosts", "/home/op/.ssh/known_hosts", NeedLogin},
+		{"peer_id", "another node of the profile", "node-2", NeedPeer},
+		{"allocation_id", "the allocation that is walked", "alloc-1", NeedAllocation},
+		{"os_user", "its user on the node", "tenant", NeedAllocation},
+		{"app_unit", "its workload's unit", "app.service", NeedAllocation},
+		{"app_port", "the workload's port on the node", "8888", NeedAllocation},
+		{"app_url", "its product URL", "https://app.example.test/", NeedAllocation},
+		{"app_host", "the host in it", "app.example.test", NeedAllocation},
+		{"api_url", "where nodes reach the API", "https://node-api.example.test", NeedNodeAPI},
+		{"api_host", "the host in it", "node-api.example.test", NeedNodeAPI},
+		{"api_port", "the port in it", "443", NeedNodeAPI},
+		{"api_address", "the address that the profile gives for it, else the host", "192.0.2.11", NeedNodeAPI},
+		{"terminal_url", "where nodes reach the terminal gateway", "https://term.example.test:18443", NeedNodeTerminal},
+		{"terminal_host", "the host in it", "term.example.test", NeedNodeTerminal},
+		{"terminal_port", "the port in it", "18443", NeedNodeTerminal},
+		{"terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10", NeedNodeTerminal},
+		{"edge_api_url", "where browsers and operators reach the API", "https://api.example.test", NeedAPI},
+		{"edge_api_host", "the host in it", "api.example.test", NeedAPI},
+		{"edge_api_address", "the address that the profile gives for it, else the host", "192.0.2.10", NeedAPI},
+		{"edge_terminal_url", "where browsers reach the terminal gateway", "https://term.example.test", NeedTerminal},
+		{"edge_terminal_host", "the host in it", "term.example.test", NeedTerminal},
+		{"edge_terminal_address", "the address that the profile gives for it, else the host", "192.0.2.10", NeedTerminal},
+		{"app_address", "the address that the profile gives for it, else the host", "192.0.2.10", NeedAllocation},
+		{"node_ca", "the operator's copy of what nodes trust", "/etc/ssl/certs/ca-certificates.crt", ""},
+		{"operator_ca", "the file by which the operator verifies the public edge", "/etc/ssl/certs/ca-certificates.crt", ""},
+		{"agent_unit", "the agent's unit", profile.DefaultAgentUnit, NeedAgent},
+		{"agent_dir", "its folder", profile.DefaultAgentDir, NeedAgent},
+		{"agent_env", "its environment file", profile.DefaultAgentEnvFile, NeedAgent},
+		{"agent_binary", "its program", profile.DefaultAgentBinary, NeedAgent},
+		{"agent_record", "where it keeps its diagnostic record", profile.DefaultAgentRecord, NeedAgent},
 	}
 }
 
@@ -139,6 +143,8 @@ func values(p profile.Profile, node, peer string, a *Allocation) map[string]stri
 		"agent_unit": p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env": p.Agent.EnvFile, "agent_binary": p.Agent.Binary,
 		"agent_record": p.Agent.Record,
 	}
+	login := p.SSHOf(node)
+	m["ssh_user"], m["ssh_identity"], m["ssh_known_hosts"] = login.User, login.Identity, login.KnownHosts
 	for prefix, place := range map[string][2]string{
 		"api":      {p.NodeRuntimeAPIURL, p.NodeRuntimeResolveAddress},
 		"terminal": {p.NodeTerminalURL, p.NodeTerminalResolveAddress}, "edge_api": {p.APIBase, p.APIResolveAddress},

@@ -63,7 +63,7 @@ func DrillFields(d drill.Drill) string {
 	for _, c := range d.Claims {
 		held[c.State] = append(held[c.State], c.ID)
 	}
-	for _, state := range []drill.State{drill.Held, drill.Violated, drill.NotSeen} {
+	for _, state := range []drill.State{drill.Held, drill.NotApplicable, drill.Violated, drill.NotSeen} {
 		b.line(string(state), strings.Join(held[state], " "))
 	}
 	b.line("detect", fmt.Sprint(d.Detect))

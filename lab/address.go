@@ -23,6 +23,7 @@ const (
 	appPort      = 8888
 	platformName = "platform"
 	nodePrefix   = "compute-node-"
+	barePrefix   = "bare-node-"
 )
 
 // splitNode is the number of the node with a small root file system and a separate one for /var, as on many real
@@ -42,6 +43,7 @@ const (
 	nodeDisk     = "256m"
 	smallRoot    = "96m"
 	ownVar       = "192m"
+	bareDisk     = "256m,nr_inodes=16384" // few inodes, so that a drill can use them up
 	platformDisk = "384m"
 )
 
@@ -59,6 +61,12 @@ func (m Machine) IsPlatform() bool { return m.Name == platformName }
 // Address is the address on which SSH answers.
 func (m Machine) Address() string { return m.Addresses[0] }
 
+// IsBare reports whether m is a machine with nothing of a platform on it.
+func (m Machine) IsBare() bool { return strings.HasPrefix(m.Name, barePrefix) }
+
+// IsNode reports whether m is a compute node, with an agent and an allocation.
+func (m Machine) IsNode() bool { return strings.HasPrefix(m.Name, nodePrefix) }
+
 // Allocation is the id of a node's only allocation: alloc-01 on compute-node-01.
 func (m Machine) Allocation() string { return "alloc-" + strings.TrimPrefix(m.Name, nodePrefix) }
 
@@ -70,8 +78,8 @@ func (m Machine) container() string { return "gpuaas-lab-" + m.Name }
 
 func nodeName(i int) string { return fmt.Sprintf(nodePrefix+"%02d", i) }
 
-// machines returns the platform and n nodes.
-func machines(n int) []Machine {
+// machines returns the platform, n nodes and so many bare machines.
+func machines(n, bare int) []Machine {
 	ms := []Machine{{Name: platformName, Addresses: []string{edgeAddress, nodeAddress}, Disk: platformDisk}}
 	for i := 1; i <= n; i++ {
 		m := Machine{Name: nodeName(i), Addresses: []string{fmt.Sprintf("10.231.77.%d", 100+i)}, Disk: nodeDisk}
@@ -79,6 +87,10 @@ func machines(n int) []Machine {
 			m.Disk, m.Var = smallRoot, ownVar
 		}
 		ms = append(ms, m)
+	}
+	for i := 1; i <= bare; i++ {
+		ms = append(ms, Machine{Name: fmt.Sprintf(barePrefix+"%02d", i),
+			Addresses: []string{fmt.Sprintf("10.231.77.%d", 200+i)}, Disk: bareDisk})
 	}
 	return ms
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,9 +62,9 @@ func (l *Lab) down(ctx context.Context, purge bool) error {
 
 // knownMachines returns every machine with a trace on the host: those in the state, and those that have a folder.
 func (l *Lab) knownMachines() []Machine {
-	known := machines(l.state.Nodes)
-	for _, m := range machines(max(MaxNodes, l.state.Nodes))[len(known):] {
-		if exists(l.place(m).dir) {
+	known := l.Machines()
+	for _, m := range machines(max(MaxNodes, l.state.Nodes), MaxBare) {
+		if !slices.ContainsFunc(known, func(k Machine) bool { return k.Name == m.Name }) && exists(l.place(m).dir) {
 			known = append(known, m)
 		}
 	}
@@ -113,7 +114,8 @@ func (l *Lab) removeFiles(ctx context.Context, purge bool) (string, error) {
 	var errs []error
 	note := "state and profile are gone, the image stays in " + l.opts.CacheDir
 	if l.state.Profile != "" {
-		errs = append(errs, removeIfThere(l.state.Profile), removeEmpty(filepath.Dir(l.state.Profile)),
+		errs = append(errs, removeIfThere(l.state.Profile), removeIfThere(l.bareProfilePath()),
+			removeEmpty(filepath.Dir(l.state.Profile)),
 			removeEmpty(filepath.Dir(filepath.Dir(l.state.Profile))))
 	}
 	if l.state.MadeNspawnDir {

@@ -90,7 +90,7 @@ func (l *Lab) lists(m Machine) map[string][]values {
 	for _, each := range l.Machines() {
 		lists["Machines"] = append(lists["Machines"], each.values())
 	}
-	lists["Nodes"] = lists["Machines"][1:]
+	lists["Nodes"] = lists["Machines"][1 : 1+l.state.Nodes]
 	for _, row := range policy {
 		lists["Policy"] = append(lists["Policy"], values{"Key": row.Key, "Value": strconv.FormatInt(row.Value, 10)})
 	}
@@ -195,8 +195,11 @@ func (l *Lab) machineFiles(m Machine) ([]file, error) {
 	fs := &fileSet{l: l, m: m, fill: l.values(), lists: l.lists(m)}
 	maps.Copy(fs.fill, m.values())
 	of := fs.node
-	if m.IsPlatform() {
+	switch {
+	case m.IsPlatform():
 		of = fs.platform
+	case m.IsBare():
+		of = bareFiles
 	}
 	files := slices.Concat(fs.common(), withoutGenerators(), fs.users(), of())
 	return slices.DeleteFunc(files, func(f file) bool { return f.path == "" }), fs.err
@@ -224,6 +227,9 @@ func (fs *fileSet) common() []file {
 	}
 }
 
+// bareFiles masks what is in the shared image: a bare machine has an SSH server, and serves nothing else.
+func bareFiles() []file { return []file{masked("nginx.service"), masked("redis-server.service")} }
+
 func (fs *fileSet) platform() []file {
 	const nginx, dns, redis, own = "nginx.service", "dnsmasq.service", "redis-server.service", "gpuaas-platform.service"
 	const tls, etc = "/etc/nginx/tls/", "/etc/gpuaas-platform/"
@@ -234,7 +240,7 @@ func (fs *fileSet) platform() []file {
 	// Redis only needs the password's sha256
 	fs.fill["RedisDigest"] = fmt.Sprintf("%x", sha256.Sum256(bytes.TrimSpace(password)))
 	var tokens []file
-	for _, n := range fs.l.Machines()[1:] {
+	for _, n := range fs.l.nodes() {
 		tokens = append(tokens,
 			fs.secret(etc+"enroll/"+n.Name+".token", "enroll-"+n.Name+".token", 0o600, uidPlatform))
 	}
@@ -314,9 +320,10 @@ func (fs *fileSet) users() []file {
 	}
 	accounts := []account{{"ops", "/home/ops", "/bin/bash", uidOps}}
 	var files []file
-	if fs.m.IsPlatform() {
+	switch {
+	case fs.m.IsPlatform():
 		accounts = append(accounts, account{"gpuaas", "/var/lib/gpuaas-platform", "/usr/sbin/nologin", uidPlatform})
-	} else {
+	case fs.m.IsNode():
 		accounts = append(accounts, account{"tenant01", "/home/tenant01", "/bin/bash", uidTenant})
 		files = append(files, file{path: "/home/tenant01", mode: os.ModeDir | 0o750, uid: uidTenant})
 	}

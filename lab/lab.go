@@ -18,6 +18,7 @@ import (
 // Options configure a lab. The zero value is the default lab: two nodes, default folders.
 type Options struct {
 	Nodes    int       // compute nodes; 0 = 2, or as many as exist already
+	Bare     int       // machines with an SSH server and nothing else; 0: as many as exist already
 	StateDir string    // default: $XDG_STATE_HOME/gpuaasctl/lab, /var/lib/gpuaasctl/lab for root
 	CacheDir string    // default: /var/cache/gpuaasctl
 	Libexec  string    // where gpuaas-agent and gpuaas-platform lie; default: beside this program
@@ -33,8 +34,12 @@ type Lab struct {
 	renewedAt time.Time // heartbeats before this come from replaced programs
 }
 
-// MaxNodes is limited by the address plan: compute-node-NN is 10.231.77.(100+NN).
-const MaxNodes = 99
+// MaxNodes and MaxBare are limited by the address plan: compute-node-NN is 10.231.77.(100+NN), bare-node-NN is
+// 10.231.77.(200+NN).
+const (
+	MaxNodes = 99
+	MaxBare  = 9
+)
 
 // ErrNotUp is returned by Open if the state folder holds no lab.
 var ErrNotUp = errors.New("there is no lab here: run `gpuaasctl lab up`")
@@ -62,6 +67,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Nodes < 0 || o.Nodes > MaxNodes {
 		return o, fmt.Errorf("%d nodes: want 1 to %d", o.Nodes, MaxNodes)
 	}
+	if o.Bare < 0 || o.Bare > MaxBare {
+		return o, fmt.Errorf("%d bare machines: want 0 to %d", o.Bare, MaxBare)
+	}
 	return o, nil
 }
 
@@ -78,12 +86,18 @@ func Open(opts Options) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Nodes = st.Nodes
+	opts.Nodes, opts.Bare = st.Nodes, st.Bare
 	return &Lab{opts: opts, state: st}, nil
 }
 
-// Machines returns the lab's machines, the platform first.
-func (l *Lab) Machines() []Machine { return machines(l.state.Nodes) }
+// Machines returns the lab's machines: the platform, the nodes, the bare machines.
+func (l *Lab) Machines() []Machine { return machines(l.state.Nodes, l.state.Bare) }
+
+// nodes returns the compute nodes.
+func (l *Lab) nodes() []Machine { return l.Machines()[1 : 1+l.state.Nodes] }
+
+// bare returns the machines with nothing of a platform on them.
+func (l *Lab) bare() []Machine { return l.Machines()[1+l.state.Nodes:] }
 
 // Machine returns the machine of that name, or an error that lists the existing names.
 func (l *Lab) Machine(name string) (Machine, error) {

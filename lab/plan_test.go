@@ -60,7 +60,7 @@ func TestImageKeyFollowsTheRecipe(t *testing.T) {
 }
 
 func TestMachineCommandLine(t *testing.T) {
-	got := strings.Join(nspawnArgv(machines(1)[1], "/r"), " ")
+	got := strings.Join(nspawnArgv(machines(1, 0)[1], "/r"), " ")
 	want := "systemd-nspawn --quiet --boot --machine=gpuaas-lab-compute-node-01 --hostname=compute-node-01 " +
 		"--directory=/r " +
 		"--network-bridge=lab0 --capability=CAP_NET_ADMIN,CAP_NET_RAW,CAP_BPF --system-call-filter=bpf --register=no " +

@@ -9,24 +9,57 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// writeProfile writes the profile for preflights, drills and bundles of this lab.
+// writeProfile writes the profile for preflights, drills and bundles of this lab, and that of its bare machines.
 func (l *Lab) writeProfile() (string, error) {
 	p, err := l.profile()
 	if err != nil {
 		return "", err
 	}
+	if len(l.bare()) > 0 {
+		if err := putProfile(l.bareProfilePath(), l.bareProfile()); err != nil {
+			return "", err
+		}
+	}
+	return l.state.Profile, putProfile(l.state.Profile, p)
+}
+
+func putProfile(path string, p profile.Profile) error {
 	data, err := yaml.Marshal(p)
 	if err != nil {
-		return "", err
+		return err
 	}
 	head := "# written by `gpuaasctl lab up`, removed by `gpuaasctl lab down`\n"
-	return l.state.Profile, writeFile(l.state.Profile, append([]byte(head), data...), 0o600)
+	return writeFile(path, append([]byte(head), data...), 0o600)
+}
+
+// bareProfilePath is beside the lab's profile: lab-bare.yaml.
+func (l *Lab) bareProfilePath() string {
+	return strings.TrimSuffix(l.state.Profile, ".yaml") + "-bare.yaml"
+}
+
+// bareProfile describes the bare machines as somebody would who has no platform: SSH, and the address of an API.
+func (l *Lab) bareProfile() profile.Profile {
+	p := profile.Profile{
+		Kind: profile.KindSSHOnly, Agent: profile.Agent{Present: new(false)},
+		Allocation: profile.Allocation{Present: new(false)}, Nodes: map[string]profile.Node{}, SSH: l.login(),
+		Chaos: profile.Chaos{Allow: true},
+	}
+	for _, m := range l.bare() {
+		p.Nodes[m.Name] = profile.Node{Host: m.Address()}
+	}
+	return p
+}
+
+// login is how an operator logs in to every machine.
+func (l *Lab) login() profile.SSH {
+	return profile.SSH{User: "ops", Port: 22, Identity: l.secret(fileSSHKey), KnownHosts: l.secret(fileKnownHosts)}
 }
 
 func (l *Lab) profile() (profile.Profile, error) {
@@ -38,7 +71,7 @@ func (l *Lab) profile() (profile.Profile, error) {
 	if err != nil {
 		return profile.Profile{}, err
 	}
-	ssh := profile.SSH{User: "ops", Port: 22, Identity: l.secret(fileSSHKey), KnownHosts: l.secret(fileKnownHosts)}
+	ssh := l.login()
 	platformSSH := ssh
 	platformSSH.Host, platformSSH.User = edgeAddress, "root"
 	p := profile.Profile{
@@ -63,7 +96,7 @@ func (l *Lab) profile() (profile.Profile, error) {
 	for _, row := range policy {
 		p.Policy[row.Key] = row.Value
 	}
-	for _, m := range l.Machines()[1:] {
+	for _, m := range l.nodes() {
 		p.Nodes[m.Name] = profile.Node{Host: m.Address(), Labels: map[string]string{"lab": "true"}}
 	}
 	return p, nil

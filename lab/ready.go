@@ -213,7 +213,7 @@ func (l *Lab) awaitAgents(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = each(l.Machines()[1:], func(m Machine) error {
+	err = each(l.nodes(), func(m Machine) error {
 		return poll(ctx, func(ctx context.Context) error { return l.heartbeat(ctx, c, m.Name) })
 	})
 	text := fmt.Sprintf("%d heartbeats seen", l.state.Nodes)
@@ -231,7 +231,7 @@ const gpusWithin = 10 * time.Second
 func (l *Lab) gpusJudged(ctx context.Context, c *http.Client) bool {
 	ctx, cancel := context.WithTimeout(ctx, gpusWithin)
 	defer cancel()
-	return each(l.Machines()[1:], func(m Machine) error {
+	return each(l.nodes(), func(m Machine) error {
 		return poll(ctx, func(ctx context.Context) error {
 			var gpu struct {
 				Health string `json:"health"`

@@ -67,7 +67,7 @@ func (l *Lab) makeSecrets() (string, error) {
 		if err := ensureFile(l.secret("host-"+m.Name+".key"), newSSHKey); err != nil {
 			return "", err
 		}
-		if m.IsPlatform() {
+		if !m.IsNode() {
 			continue
 		}
 		if err := ensureFile(l.secret("enroll-"+m.Name+".token"), newToken); err != nil {

@@ -27,6 +27,7 @@ type State struct {
 	Version       int       `json:"version"`
 	ID            string    `json:"id"` // random; part of the name of the lab's cgroup
 	Nodes         int       `json:"nodes"`
+	Bare          int       `json:"bare,omitempty"`
 	Image         string    `json:"image"`   // image folder on which the machines are based
 	Profile       string    `json:"profile"` // the profile file that this lab wrote
 	CreatedAt     time.Time `json:"created_at"`
@@ -67,7 +68,7 @@ func readAnyState(dir string) (State, error) {
 	if err := json.Unmarshal(data, &st); err != nil && !errors.As(err, new(*json.UnmarshalTypeError)) {
 		return st, fmt.Errorf("read the lab's state in %s: %w", dir, err)
 	}
-	st.Nodes = min(max(st.Nodes, 0), MaxNodes)
+	st.Nodes, st.Bare = min(max(st.Nodes, 0), MaxNodes), min(max(st.Bare, 0), MaxBare)
 	return st, nil
 }
 

@@ -101,6 +101,7 @@ func (l *Lab) resumeState(image string) error {
 		return err
 	}
 	st.Nodes = cmp.Or(max(st.Nodes, l.opts.Nodes), 2)
+	st.Bare = max(st.Bare, l.opts.Bare)
 	st.Profile = l.opts.Profile
 	l.state = st
 	return writeState(l.opts.StateDir, st)

@@ -141,6 +141,9 @@ func (s *Story) claimBefore() finding {
 	if w := before[len(before)-1]; !w.Green() {
 		return finding{Violated, AbortedGuard, "the chain is not green before anything is touched: " + w.VerdictLine()}
 	}
+	if s.uncontrolled() {
+		return violated(AbortedGuard, "nothing is green before anything is touched but what is to fail: there is no control")
+	}
 	return held("")
 }
 
@@ -186,13 +189,13 @@ func (s *Story) claimDetected() finding {
 		return violated(Collateral, "%s", lost)
 	}
 	if w := s.detected(); w != nil {
-		return held("%s", w.VerdictLine())
+		return held("%s%s", w.VerdictLine(), s.noIDs(w))
 	}
 	during := s.walks(During)
 	if _, placed := s.InPlace(); !placed || len(during) == 0 || s.cutShort() {
 		return finding{}
 	}
-	word, text := Judge(s.Plan.Scenario.Expect, during[len(during)-1])
+	word, text := Judge(s.expect(), during[len(during)-1])
 	if word == Pass { // once, where it takes two
 		return finding{}
 	}
@@ -234,7 +237,8 @@ func (s *Story) claimSpared() finding {
 		return finding{}
 	}
 	var left []diag.HopID
-	for _, h := range s.Plan.Scenario.Expect.MustStayGreen {
+	must := s.staysGreen()
+	for _, h := range must {
 		if w.Hops[h] == diag.StatusSkipped {
 			left = append(left, h)
 		}
@@ -242,7 +246,7 @@ func (s *Story) claimSpared() finding {
 	if len(left) > 0 {
 		return unmeasured("%s, which must stay green and was left out of the walk", step.Join(left, " and "))
 	}
-	return held("%d hops", len(s.Plan.Scenario.Expect.MustStayGreen))
+	return held("%d hops%s", len(must)-len(s.notReached(w)), s.notMeasuredText(w))
 }
 
 // claimTold judges what tenants got: an operation that fails for them must end with a readable error, not with a
@@ -264,6 +268,8 @@ func (s *Story) claimTold() finding {
 		}
 	}
 	switch {
+	case s.tenantless():
+		return finding{NotApplicable, "", "not measured here: what a tenant got"}
 	case w == nil:
 		return finding{}
 	case w.Spinner:

@@ -10,7 +10,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Judge compares a walk with the expectation. It returns a verdict and what is missing, or Pass.
+// Judge compares a walk with the expectation, of which Hops has all that must stay green. It returns a verdict and what
+// is missing, or Pass.
 func Judge(e chaos.Expect, s WalkView) (Word, string) {
 	blame := s.Blame
 	if blame == nil { // a hop that does not fail may be what is expected
@@ -45,8 +46,8 @@ func Judge(e chaos.Expect, s WalkView) (Word, string) {
 		return NotDetected, fmt.Sprintf("finds that %s failed, and the platform's read model does not say so",
 			step.Join(s.Unnamed, " and "))
 	}
-	for _, h := range e.MustStayGreen { // a hop that was left out of the walk is judged by the claim spared
-		if st := s.Hops[h]; st != diag.StatusPass && st != diag.StatusWarn && st != diag.StatusSkipped {
+	for _, h := range e.MustStayGreen.Hops { // a hop that was left out of the walk is judged by the claim spared
+		if st := s.Hops[h]; !spares(st) && !(e.MustStayGreen.WasGreen && st == diag.StatusNotReached) {
 			return Collateral, fmt.Sprintf("%s is %s, and must stay green", h, st)
 		}
 	}
@@ -55,6 +56,11 @@ func Judge(e chaos.Expect, s WalkView) (Word, string) {
 			s.CorrelationID)
 	}
 	return Pass, ""
+}
+
+// spares reports whether a hop of that status is not affected by the fault, or was not measured on request.
+func spares(st diag.Status) bool {
+	return st == diag.StatusPass || st == diag.StatusWarn || st == diag.StatusSkipped
 }
 
 func fits(f chaos.Finding, b diag.Blame) bool {
@@ -67,7 +73,7 @@ const calm = 2
 // detected returns the first walk that reported everything expected; nil if none did. If nothing may be blamed, it
 // is the second of two consecutive walks that began after the independent probes saw the fault.
 func (s *Story) detected() *WalkView {
-	e, row := s.Plan.Scenario.Expect, 0
+	e, row := s.expect(), 0
 	for _, w := range s.walks(During) {
 		word, _ := Judge(e, w)
 		if seen := s.LastProbe(During, ProbeInjected); e.Blame.None && (seen == nil || !seen.Held || w.BeganMS < seen.MS) {
@@ -87,7 +93,7 @@ func (s *Story) detected() *WalkView {
 // red returns the first hop that must stay green but failed in a walk during the fault.
 func (s *Story) red() (diag.HopID, WalkView) {
 	for _, w := range s.walks(During) {
-		for _, h := range s.Plan.Scenario.Expect.MustStayGreen {
+		for _, h := range s.staysGreen() {
 			if w.Hops[h] == diag.StatusFail {
 				return h, w
 			}

@@ -112,7 +112,7 @@ func TestJudge(t *testing.T) {
 	} {
 		s := passing()
 		w, e := s.walkOf(4), &s.Plan.Scenario.Expect
-		e.MustStayGreen = []diag.HopID{diag.HopControlPlaneAccess}
+		e.MustStayGreen = chaos.StayGreen{Hops: []diag.HopID{diag.HopControlPlaneAccess}}
 		tc.change(e, w)
 		if word, text := Judge(*e, *w); word != tc.word || !strings.Contains(text, tc.text) ||
 			(text == "") != (word == Pass) {

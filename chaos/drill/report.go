@@ -76,16 +76,20 @@ type Expected struct {
 	Reason         []diag.ReasonCode `json:"reason,omitempty"`
 	FirstFailedHop []diag.HopID      `json:"first_failed_hop,omitempty"`
 	MustStayGreen  []diag.HopID      `json:"must_stay_green,omitempty"`
+	// hops that the environment has not, of those that must stay green
+	NotMeasured []chaos.AbsentHop `json:"not_measured,omitempty"`
 }
 
 // State is the state of a claim.
 type State string
 
-// The states of a claim. NotSeen is neither held nor violated, and prevents a pass.
+// The states of a claim. NotSeen is neither held nor violated, and prevents a pass. NotApplicable is about something that
+// the environment has not, as its profile says, and prevents nothing.
 const (
-	Held     State = "held"
-	Violated State = "violated"
-	NotSeen  State = "not_seen"
+	Held          State = "held"
+	Violated      State = "violated"
+	NotSeen       State = "not_seen"
+	NotApplicable State = "not_applicable"
 )
 
 // Claim is one statement that a passing drill has proved.

@@ -227,7 +227,7 @@ func (r *runner) prepare(ctx context.Context) bool {
 			return false
 		}
 	}
-	if !r.green(ctx) || !r.tellApart(ctx) {
+	if !r.green(ctx) || read(r, (*Story).uncontrolled) || !r.tellApart(ctx) {
 		return false
 	}
 	if r.Ready == nil {

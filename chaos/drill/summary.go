@@ -33,7 +33,7 @@ func (s *Story) Drill() Drill {
 func (s *Story) expected() Expected {
 	e := s.Plan.Scenario.Expect
 	x := Expected{Blame: e.Blame.String(), Reason: e.Reason, FirstFailedHop: e.FirstFailedHop,
-		MustStayGreen: e.MustStayGreen}
+		MustStayGreen: s.staysGreen(), NotMeasured: s.Plan.NotMeasured}
 	for _, o := range e.Others {
 		x.Others = append(x.Others, o.String())
 	}

@@ -99,7 +99,7 @@ func AboutClaim(d *drill.Drill, i int) []render.Section {
 			if t, ok := timingOf(d, c.ID); ok {
 				s.Field("time", sentence(t), page.Plain)
 			}
-			if c.State != drill.Held {
+			if c.Word != "" {
 				s.Field("verdict", page.Prefixed("makes the drill ", string(c.Word)), page.Plain)
 			}
 			s.Add(page.Blank{})

@@ -105,6 +105,8 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 	case drill.Violated:
 		k.Failure = &render.JUnitProblem{Message: message, Type: orWord(c.Word, string(drill.Violated)),
 			Text: "\n" + junitText(d, c) + "\n"}
+	case drill.NotApplicable:
+		k.Skipped = &render.JUnitProblem{Message: message}
 	default:
 		k.Error = &render.JUnitProblem{Message: "not seen: " + message, Type: orWord(c.Word, string(drill.NotSeen))}
 	}

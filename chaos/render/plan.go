@@ -104,8 +104,13 @@ func expectations(p *chaos.Plan) (f page.Fields) {
 	if len(e.FirstFailedHop) > 0 {
 		add("first", "%s", step.Join(e.FirstFailedHop, " or "))
 	}
-	if len(e.MustStayGreen) > 0 {
-		add("green", "%s", step.Join(e.MustStayGreen, ", "))
+	if e.MustStayGreen.WasGreen {
+		add("green", "whatever is green before, and is not expected to fail")
+	} else if hops := e.MustStayGreen.Hops; len(hops) > 0 {
+		add("green", "%s", step.Join(slices.DeleteFunc(slices.Clone(hops), p.Absent), ", "))
+	}
+	for _, a := range byReason(p.NotMeasured) {
+		add("not measured here", "%s", a)
 	}
 	if len(p.Scenario.Guards.StopIf) > 0 {
 		add("stop if", "%s fails", step.Join(p.Scenario.Guards.StopIf, " or "))
@@ -118,4 +123,19 @@ func expectations(p *chaos.Plan) (f page.Fields) {
 		add("allowed", "%s %s: %s", a.Class, a.Key, a.Why)
 	}
 	return f
+}
+
+// byReason has a line for each reason for which hops are not measured: "node_heartbeat, gateway_node_stream (no agent)".
+func byReason(gone []chaos.AbsentHop) []string {
+	hops, order := map[string][]diag.HopID{}, []string{}
+	for _, a := range gone {
+		if len(hops[a.Why]) == 0 {
+			order = append(order, a.Why)
+		}
+		hops[a.Why] = append(hops[a.Why], a.Hop)
+	}
+	for i, why := range order {
+		order[i] = fmt.Sprintf("%s (%s)", step.Join(hops[why], ", "), why)
+	}
+	return order
 }

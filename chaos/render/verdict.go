@@ -35,6 +35,8 @@ func ClaimStatus(s drill.State) diag.Status {
 		return diag.StatusPass
 	case drill.Violated:
 		return diag.StatusFail
+	case drill.NotApplicable:
+		return diag.StatusSkipped
 	}
 	return diag.StatusInconclusive
 }

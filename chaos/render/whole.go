@@ -107,14 +107,17 @@ func Headline(r *drill.Report, d *drill.Drill) string {
 // claims lists a drill's claims as a checklist; brief shows only those that are not held, and how many are.
 func claims(d *drill.Drill, brief bool) page.Fields {
 	var f page.Fields
-	held := 0
+	held, all := 0, 0
 	for _, c := range d.Claims {
 		if c.State == drill.Held {
 			held++
 		}
+		if c.State != drill.NotApplicable {
+			all++
+		}
 	}
 	if brief {
-		f = page.Fields{{Label: "claims", Text: fmt.Sprintf("%d of %d held", held, len(d.Claims))}}
+		f = page.Fields{{Label: "claims", Text: fmt.Sprintf("%d of %d held", held, all)}}
 	}
 	for i, c := range d.Claims {
 		if brief && c.State == drill.Held {
@@ -211,6 +214,9 @@ func expected(d *drill.Drill) string {
 	}
 	if len(e.MustStayGreen) > 0 {
 		text += "; green " + step.Join(e.MustStayGreen, ", ")
+	}
+	if len(e.NotMeasured) > 0 {
+		text += "; not measured here: " + strings.Join(byReason(e.NotMeasured), "; ")
 	}
 	return text
 }

@@ -119,6 +119,9 @@ func (h *Hold) validate() error {
 	case h.Percent < 0 || h.Percent > 100:
 		return fmt.Errorf("percent %d", h.Percent)
 	}
+	if h.Dir == "/" {
+		return nil
+	}
 	return cleanPath(h.Dir)
 }
 

@@ -107,7 +107,7 @@ func TestCrashMatrix(t *testing.T) {
 	l := needLab(t)
 	m := &crashMatrix{lab: l, free: make(chan string, len(l.Machines())), fault: renamedFault(t)}
 	for _, machine := range l.Machines() {
-		if !machine.IsPlatform() {
+		if machine.IsNode() {
 			m.free <- machine.Name
 		}
 	}

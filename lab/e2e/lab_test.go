@@ -44,7 +44,7 @@ func needLab(t *testing.T) *lab.Lab {
 		t.Skip("skipped: needs GPUAASCTL_LAB_TESTS=1 (make test-lab sets it)")
 	}
 	alone(t)
-	run(t, 10*time.Minute, "lab", "up", "--nodes", labNodes)
+	run(t, 10*time.Minute, "lab", "up", "--nodes", labNodes, "--bare", "1")
 	l, err := lab.Open(lab.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,7 @@ var Table = [...]Tool{
 	{"e2fsck", "e2fsprogs", Fast},
 	{"chattr", "e2fsprogs", Fast},
 	{"curl", "curl", Lab | Fast | Oracle}, // probes of drills from the operator's machine
+	{"timeout", "coreutils", Lab},         // the same
 	{"jq", "jq", Oracle},
 	{"openssl", "openssl", Fast | Oracle},
 	{"ps", "procps", Fast},

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/chaos"
+	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 )
 
 // drillsPage is docs/drills.md: the format of a drill's file. Fields and their allowed values come from the types.
@@ -16,7 +19,8 @@ func drillsPage(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return written("drills", map[string]any{"Drills": all, "Scenario": reflect.TypeFor[chaos.Scenario](),
+	return written("drills", map[string]any{"Drills": all, "HopNeeds": ops.HopNeeds(hops.BuiltIn()),
+		"EnvironmentNeeds": chaos.Needs(), "Scenario": reflect.TypeFor[chaos.Scenario](),
 		"Variables": chaos.Variables(), "Kinds": chaos.Kinds()}), nil
 }
 
@@ -27,6 +31,11 @@ func kinds(s chaos.Scenario) string {
 		kinds = append(kinds, f.Kind)
 	}
 	return codes(kinds)
+}
+
+// needs returns what a drill needs beyond a node.
+func needs(s chaos.Scenario, ofHops map[diag.HopID][]chaos.Need) string {
+	return codes(s.Needs(ofHops))
 }
 
 // fields writes a row for every field of t, and for those of inner structs with dotted names.

@@ -26,7 +26,7 @@ func written(name string, data any) string {
 		"code": func(v any) string { return page.CodeSpan(reflect.ValueOf(v).String()) },
 		"step": page.StepMarkdown, "line": meansLine,
 		"span": diag.Span, "repair": repair, "row": meaning, "from": from, "asks": asks,
-		"kinds": kinds, "fields": fields,
+		"kinds": kinds, "needs": needs, "fields": fields,
 		"params": func(k chaos.Kind) reflect.Type { return reflect.TypeOf(k.Params()).Elem() },
 	}).Parse(pageText))
 	var b strings.Builder

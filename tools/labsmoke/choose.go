@@ -6,11 +6,12 @@ import (
 	"github.com/gpuaas/gpuaasctl/chaos"
 )
 
-// row is a fault of TestFaults or a drill of TestDrills.
+// row is a fault of TestFaults or a drill of TestDrills or TestBareDrills.
 type row struct {
 	kind  string // fault or drill
 	name  string
 	hop   string   // the hop that it must blame; none for a drill that must not be noticed
+	bare  bool     // a drill of TestBareDrills
 	files []string // whose change makes it due; path#name is one entry of a table
 }
 

@@ -67,7 +67,8 @@ func allRows(root string) ([]row, error) {
 
 // drillRow takes the operations of a drill's walk from the faults with the same signal, or else the same hop.
 func drillRow(root string, src *sources, ops map[string][]diag.Op, d chaos.Scenario) (row, error) {
-	r := row{kind: "drill", name: d.Metadata.ID, hop: "none", files: []string{"scenarios/" + d.Metadata.ID + ".yaml"}}
+	r := row{kind: "drill", name: d.Metadata.ID, hop: "none", bare: d.Expect.MustStayGreen.WasGreen,
+		files: []string{d.File}}
 	blamed := d.Expect.Blame.Hop
 	for _, other := range d.Expect.Others {
 		blamed = append(slices.Clip(blamed), other.Hop...)

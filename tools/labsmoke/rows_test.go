@@ -45,7 +45,7 @@ func TestEveryRowIsKnown(t *testing.T) {
 		}
 	}
 	for _, d := range drills {
-		if r := rows["drill:"+d.Metadata.ID]; !slices.Contains(r.files, "scenarios/"+d.Metadata.ID+".yaml") {
+		if r := rows["drill:"+d.Metadata.ID]; !slices.Contains(r.files, d.File) {
 			t.Errorf("drill %s: %+v", d.Metadata.ID, r)
 		}
 	}

@@ -115,20 +115,29 @@ func onLab(ctx context.Context, out io.Writer, program string, rows []row, seed 
 // say which drills run: those that concern several nodes are one test, and have no names of their own.
 func expression(rows []row) (want []string, run string, env []string) {
 	var suites, subtests, drills []string
+	onBare := 0
 	for _, r := range rows {
 		if r.kind == "fault" {
 			subtests = append(subtests, r.name)
 			want = append(want, "TestFaults/"+r.name)
-		} else {
-			drills = append(drills, r.name)
+			continue
+		}
+		drills = append(drills, r.name)
+		if r.bare {
+			onBare++
+			subtests = append(subtests, r.name)
 		}
 	}
 	if len(subtests) > 0 {
 		suites = append(suites, "TestFaults")
 	}
+	if onBare > 0 {
+		suites = append(suites, "TestBareDrills")
+	}
+	if onBare < len(drills) {
+		suites, subtests = append(suites, "TestDrills"), append(subtests, "platform", "nodes")
+	}
 	if len(drills) > 0 {
-		suites = append(suites, "TestDrills")
-		subtests = append(subtests, "platform", "nodes")
 		for _, name := range drills {
 			want = append(want, "drill:"+name)
 		}

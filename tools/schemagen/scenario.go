@@ -73,6 +73,9 @@ func scenarioLeaf(t reflect.Type, words map[reflect.Type][]any) *jsonschema.Sche
 		return &jsonschema.Schema{Type: "string", Pattern: `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`}
 	case reflect.TypeFor[chaos.Params]():
 		return &jsonschema.Schema{Type: "object"}
+	case reflect.TypeFor[chaos.StayGreen]():
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Const: "was-green"},
+			{Type: "array", Items: &jsonschema.Schema{Ref: refTo + "HopID"}}}}
 	case reflect.TypeFor[chaos.Blame]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Const: "none"}, {Ref: "#/$defs/Finding"}}}
 	case reflect.TypeFor[uint16]():

@@ -46,7 +46,7 @@ func (m drillModel) grid(f *frame, c *current) {
 				text += " " + string(h.failure)
 			}
 			note := ""
-			if slices.Contains(c.story.Plan.Scenario.Expect.MustStayGreen, id) {
+			if slices.Contains(c.story.Plan.Scenario.Expect.MustStayGreen.Hops, id) {
 				note = " must stay green"
 			}
 			mark.Text = fmt.Sprintf("%2d %s %s", i+1, mark.Text, page.Cut(text, room-8-len(note)))

@@ -86,6 +86,8 @@ func (m drillModel) claim(c drill.Claim, words string) page.Cell {
 		return statusCell(diag.StatusPass, words)
 	case drill.Violated:
 		return statusCell(diag.StatusFail, words)
+	case drill.NotApplicable:
+		return statusCell(diag.StatusSkipped, words)
 	}
 	return statusCell(diag.StatusNotReached, words)
 }

@@ -1,6 +1,7 @@
 package chaoscmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/page"
+	"github.com/gpuaas/gpuaasctl/ops"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/scenarios"
 )
 
@@ -25,6 +28,7 @@ import (
 type listOptions struct {
 	output       string
 	kinds, books bool
+	profile      cmdutil.ProfileFlags
 }
 
 func newChaosList(a *cmdutil.App) *cobra.Command {
@@ -33,6 +37,7 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 		Use:   "list [FILE|FOLDER]",
 		Short: "List drills, game days, or kinds of faults",
 		Example: `  gpuaasctl chaos list
+  gpuaasctl chaos list --profile lab            # and which of them can run there
   gpuaasctl chaos list --kinds
   gpuaasctl chaos list --books
   gpuaasctl chaos list ./our-drills -o json`,
@@ -41,11 +46,14 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&o.kinds, "kinds", false, "list the kinds of faults, with what reverts each by itself")
 	cmd.Flags().BoolVar(&o.books, "books", false, "list the built-in game days, with how many drills each has")
+	o.profile.AddName(a, cmd)
+	cmd.Flags().Lookup("profile").Usage = "also say which drills can run in the environment of the profile `NAME`, and what " +
+		"it lacks for the others"
 	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
 }
 
-func chaosList(a *cmdutil.App, _ *cobra.Command, o *listOptions, args []string) error {
+func chaosList(a *cmdutil.App, cmd *cobra.Command, o *listOptions, args []string) error {
 	switch {
 	case (o.kinds && o.books) || ((o.kinds || o.books) && len(args) > 0):
 		return cmdutil.Usagef("give --kinds, --books or a file, and only one")
@@ -61,22 +69,46 @@ func chaosList(a *cmdutil.App, _ *cobra.Command, o *listOptions, args []string) 
 	if err != nil {
 		return err
 	}
-	return listDrills(a, all, o.output)
+	chain := hops.BuiltIn()
+	docs, needs := diag.Documents[scenarioDocument]{}, ops.HopNeeds(chain)
+	for _, s := range all {
+		docs = append(docs, scenarioDocument{Head: diag.NewHead(kindScenario), Scenario: s, Needs: s.Needs(needs)})
+	}
+	if !cmd.Flags().Changed("profile") {
+		return listDrills(a, docs, false, o.output)
+	}
+	p, _, err := o.profile.Load(a, cmd)
+	if err != nil {
+		return err
+	}
+	on := chaos.Subject{Absent: ops.AbsentHops(chain, p)}
+	for i := range docs {
+		lacks := docs[i].Scenario.Lacks(p, on)
+		docs[i].RunsHere, docs[i].Lacks = new(len(lacks) == 0), lacks
+	}
+	return listDrills(a, docs, true, o.output)
 }
 
 // scenarioDocument is a drill as a document. The file itself has no head.
 type scenarioDocument struct {
 	diag.Head
 	chaos.Scenario
+
+	Needs    []chaos.Need `json:"needs,omitempty"`     // of the environment
+	RunsHere *bool        `json:"runs_here,omitempty"` // in the profile's environment; absent: no profile was given
+	Lacks    []string     `json:"lacks,omitempty"`     // why it cannot run there
 }
 
 const kindScenario = "DrillScenario"
 
-func listDrills(a *cmdutil.App, all []chaos.Scenario, output string) error {
-	rows, docs := [][]string{{"DRILL", "SEVERITY", "FAULTS", "BLAME", "WITHIN", "TITLE"}},
-		diag.Documents[scenarioDocument]{}
-	for _, s := range all {
-		docs = append(docs, scenarioDocument{diag.NewHead(kindScenario), s})
+// listDrills lists drills, with what each needs, or with here which of them can run in the profile's environment.
+func listDrills(a *cmdutil.App, docs diag.Documents[scenarioDocument], here bool, output string) error {
+	rows := [][]string{{"DRILL", "SEVERITY", "FAULTS", "BLAME", "WITHIN", "NEEDS", "TITLE"}}
+	if here {
+		rows[0][5] = "HERE"
+	}
+	for i := range docs {
+		s := &docs[i].Scenario
 		var kinds []string
 		for _, f := range s.Faults {
 			if !slices.Contains(kinds, f.Kind) {
@@ -87,8 +119,12 @@ func listDrills(a *cmdutil.App, all []chaos.Scenario, output string) error {
 		if !s.Expect.Blame.None {
 			blame = string(s.Expect.Blame.Hop[0])
 		}
+		needs := cmp.Or(step.Join(docs[i].Needs, ","), "a node")
+		if here {
+			needs = cmp.Or(strings.Join(docs[i].Lacks, "; "), "yes")
+		}
 		rows = append(rows, []string{s.Metadata.ID, s.Metadata.Severity, strings.Join(kinds, ","), blame,
-			s.Expect.DetectWithin.String(), s.Metadata.Title})
+			s.Expect.DetectWithin.String(), needs, s.Metadata.Title})
 	}
 	return a.ShowPage(docs, output, cmdutil.Table(rows))
 }
@@ -153,9 +189,9 @@ func chaosShow(a *cmdutil.App, _ *cobra.Command, o *cmdutil.OutputOptions, args 
 	if err != nil {
 		return err
 	}
-	return a.Show(scenarioDocument{diag.NewHead(kindScenario), s}, a.RenderOptions(o.Output),
+	return a.Show(scenarioDocument{Head: diag.NewHead(kindScenario), Scenario: s}, a.RenderOptions(o.Output),
 		func(w io.Writer, _ render.Options) error {
-			text, err := fs.ReadFile(scenarios.Files, args[0]+".yaml")
+			text, err := fs.ReadFile(scenarios.Files, chaos.FileOf(scenarios.Files, args[0]))
 			if err != nil { // a file of the user
 				text, err = os.ReadFile(s.File)
 			}

@@ -153,6 +153,10 @@ func drillSession(a *cmdutil.App, cmd *cobra.Command, o *drillOptions,
 
 // drillOn returns a drill with its machines.
 func drillOn(s *ops.Session, on chaos.Subject, scenario chaos.Scenario) (ops.Drill, error) {
+	on.Absent = ops.AbsentHops(s.Site().Hops, s.Site().Profile)
+	if len(scenario.Lacks(s.Site().Profile, on)) > 0 { // the plan says what
+		return ops.Drill{Scenario: scenario, Session: s, Subject: on}, nil
+	}
 	if scenario.NeedsAllocation() && on.Allocation == "" {
 		return ops.Drill{}, cmdutil.Usagef("drill %s needs --allocation-id", scenario.Metadata.ID)
 	}

@@ -39,6 +39,8 @@ func newLabUp(a *cmdutil.App) *cobra.Command {
 		RunE:    cmdutil.Run(a, o, up),
 	}
 	cmd.Flags().IntVar(&o.Nodes, "nodes", 0, "`NUMBER` of compute nodes (default: 2, or as many as there are)")
+	cmd.Flags().IntVar(&o.Bare, "bare", 0, "`NUMBER` of machines with an SSH server and nothing else, and a profile of "+
+		"their own, lab-bare (default: as many as there are)")
 	cmd.Flags().StringVar(&o.Libexec, "libexec", "",
 		"`DIR` with gpuaas-agent and gpuaas-platform (default: beside this program)")
 	return cmd
@@ -47,6 +49,9 @@ func newLabUp(a *cmdutil.App) *cobra.Command {
 func up(a *cmdutil.App, cmd *cobra.Command, o *lab.Options, _ []string) error {
 	if cmd.Flags().Changed("nodes") && (o.Nodes < 1 || o.Nodes > lab.MaxNodes) {
 		return cmdutil.Usagef("--nodes %d: want 1 to %d", o.Nodes, lab.MaxNodes)
+	}
+	if o.Bare < 0 || o.Bare > lab.MaxBare {
+		return cmdutil.Usagef("--bare %d: want 0 to %d", o.Bare, lab.MaxBare)
 	}
 	o.Progress = a.Stderr
 	_, err := lab.Up(cmd.Context(), *o)
