@@ -186,7 +186,8 @@ var opRows = [...]OpRow{
 		"more folders and files of certificates", Asks: "match", Fills: "machine", Plain: true},
 	{Op: OpMounts, Does: "the file systems of this machine, each asked in a process of its own", Fills: "mounts",
 		Plain: true},
-	{Op: OpKernel, Does: "what the kernel log of this boot says that may be a fault, by kind", Fills: "kernel", Plain: true},
+	{Op: OpKernel, Does: "what the kernel log of this boot says that may be a fault, by kind", Fills: "kernel",
+		Plain: true},
 	{Op: OpPath, Does: "as tls (as tcp for a target without), then the interface towards target, and its other addresses",
 		Asks: asksTLS + " mss", Fills: "dns tcp tls path", Ladder: true},
 	{Op: OpGPUJudge, Does: "has gpuaas-gpu-policy judge a node's GPUs by target (a policy), from the raw events of a " +

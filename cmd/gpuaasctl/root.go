@@ -34,7 +34,8 @@ type noun struct {
 
 // nouns are all of them except help and completion.
 var nouns = [...]noun{
-	{"preflight", groupAsk, preflightcmd.New}, {"check", groupAsk, checkcmd.New}, {"diag", groupAsk, diagcmd.New}, {"explain", groupAsk, explaincmd.New},
+	{"preflight", groupAsk, preflightcmd.New}, {"check", groupAsk, checkcmd.New},
+	{"diag", groupAsk, diagcmd.New}, {"explain", groupAsk, explaincmd.New},
 	{"gpu", groupAsk, gpucmd.New}, {"history", groupAsk, historycmd.New},
 	{"node", groupTend, nodecmd.New}, {"ssh", groupTend, sshcmd.New}, {"profile", groupTend, profilecmd.New},
 	{"chaos", groupTry, chaoscmd.New}, {"lab", groupTry, labcmd.New},

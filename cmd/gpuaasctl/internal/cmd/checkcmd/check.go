@@ -40,8 +40,8 @@ func New(a *cmdutil.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check HOST [HOST...]",
 		Short: "Check machines over SSH, without a profile",
-		Long: `Logs in to each HOST as ssh HOST does, and checks the machine: login and host key, clock, every file system, memory,
-processes, units, container runtimes, disks, the kernel log, and GPUs. With --api it also checks name, connection and
+		Long: `Logs in to each HOST as ssh HOST does, and checks the machine: login and host key, clock, every file system,
+memory, processes, units, container runtimes, disks, the kernel log, and GPUs. With --api it also checks name, connection and
 certificate of an API, from here and from the machine, whether packets of every size get through, and every address of
 the name.
 
@@ -54,8 +54,8 @@ measured where the login is root or may use sudo without a password, and else na
 
 Several hosts are checked at the same time, and the page has a line for each, then those that are not well.
 
-Exit codes: 0 pass, 2 usage, 3 something has failed, 4 warnings under --fail-on warn, 5 inconclusive (a host could not be
-logged in to because of this operator's own settings, or something was not measured), 130 interrupted; of several hosts
+Exit codes: 0 pass, 2 usage, 3 something has failed, 4 warnings under --fail-on warn, 5 inconclusive (a host
+could not be logged in to because of this operator's own settings, or something was not measured), 130 interrupted; of several hosts
 the worst.`,
 		Example: `  gpuaasctl check gpu-07
   gpuaasctl check ubuntu@192.0.2.7 --api https://api.example
@@ -227,7 +227,8 @@ func (o *checkOptions) show(a *cmdutil.App, ctx context.Context, t *target) (r *
 		defer slow.Stop()
 		return t.s.Walk(ctx, t.walk, o.provisional(a, t)), false, nil
 	}
-	live := tui.Options{In: in, Out: out, Plan: t.s.Plan(t.walk), Subject: t.s.Subject(), Report: a.RenderOptions(o.output)}
+	live := tui.Options{In: in, Out: out, Plan: t.s.Plan(t.walk), Subject: t.s.Subject(),
+		Report: a.RenderOptions(o.output)}
 	r, err = tui.Run(ctx, live, func(ctx context.Context, observe func(walk.Event)) *diag.Report {
 		return t.s.Walk(ctx, t.walk, observe)
 	})
