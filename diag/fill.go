@@ -20,18 +20,20 @@ var Placeholders = [...]string{
 	"ssh", "target", "exec", "preflight",
 	"profile", "node_id", "node_host", "allocation_id", "session_id", "correlation_id",
 	"api_base", "terminal_base", "api_url", "terminal_url", "api_host", "api_addr", "terminal_host", "terminal_addr",
-	"unit", "env_file", "ca_bundle", "cert", "key", "binary", "diag_dir",
+	"unit", "env_file", "api_variable", "terminal_variable", "ca_bundle", "cert", "key", "binary", "diag_dir",
 	"os_user", "app_unit", "full_dir", "agent_address", "agent_pid", "known_as", "known_hosts", "xid", "address",
 }
 
 // placeholderDefaults are the values of placeholders that were not given. They may contain other placeholders.
 var placeholderDefaults = map[string]string{
-	"ssh":         "ssh {node_host}",
-	"target":      "{node_id} --profile {profile}",
-	"exec":        "gpuaasctl ssh exec {target} --",
-	"preflight":   "gpuaasctl preflight --profile {profile} --node-id {node_id}",
-	"unit":        "gpuaas-node-agent.service",
-	"env_file":    "/etc/gpuaas/agent.env",
+	"ssh":       "ssh {node_host}",
+	"target":    "{node_id} --profile {profile}",
+	"exec":      "gpuaasctl ssh exec {target} --",
+	"preflight": "gpuaasctl preflight --profile {profile} --node-id {node_id}",
+	"unit":      "gpuaas-node-agent.service",
+	"env_file":  "/etc/gpuaas/agent.env",
+	// the variables of gpuaas-agent
+	"api_variable": "GPUAAS_API_URL", "terminal_variable": "GPUAAS_TERMINAL_API_URL",
 	"ca_bundle":   "/etc/gpuaas/ca-bundle.crt",
 	"cert":        "/etc/gpuaas/cert.pem",
 	"key":         "/etc/gpuaas/key.pem",
@@ -57,6 +59,9 @@ func (v Values) of(name string) string {
 	}
 	return v(name)
 }
+
+// NoValue is the value of a placeholder that has none here, not even its default.
+const NoValue = "-"
 
 // General is the Values of pages without a report: a value reads as its name in capitals, like an argument in a
 // command's help. Unlike <name>, a shell does not take that for a redirection.
@@ -161,6 +166,8 @@ func (f *filling) one(name string) {
 	value := lookupVar(name, f.vars)
 	whole := name == "ssh" || name == "target" || name == "preflight"
 	switch {
+	case value == NoValue:
+		f.lacks = true
 	case value == "" && placeholderDefaults[name] != "":
 		f.part(placeholderDefaults[name])
 	case value == "" || unsafeValue(value):

@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 const recordFact = "node_recovery_status/host_record"
@@ -165,8 +166,8 @@ func TestTokenState(t *testing.T) {
 		heartbeat := diag.Fact{ID: "node_heartbeat/read_model",
 			HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
 		env := diag.Fact{
-			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{world.EnvToken}},
-			Env: &diag.EnvFacts{Secret: map[string]string{world.EnvToken: c.held}},
+			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{profile.DefaultAgentNames().Token}},
+			Env: &diag.EnvFacts{Secret: map[string]string{profile.DefaultAgentNames().Token: c.held}},
 		}
 		if got := world.TokenState(hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
 			[]diag.Fact{heartbeat, env})); got != c.want {

@@ -67,7 +67,7 @@ func problems(p *Profile) []problem {
 	for id := range p.Hops {
 		add("hops."+string(id), checkOptionalHop(id))
 	}
-	add("agent.present", checkAbsentAgent(p.Agent))
+	agentProblems(p.Agent, add)
 	return out
 }
 

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"cmp"
 	"maps"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -19,24 +18,10 @@ const (
 	ourAgent = "gpuaas-agent" // file name of our agent's program
 )
 
-// withDefaults fills in the paths of the reference platform's agent; an agent that is absent has none.
-func (a Agent) withDefaults() Agent {
-	if a.Absent() {
-		return a
-	}
-	a.Unit = cmp.Or(a.Unit, DefaultAgentUnit)
-	a.EnvFile = cmp.Or(a.EnvFile, DefaultAgentEnvFile)
-	a.Dir = cmp.Or(a.Dir, DefaultAgentDir)
-	a.Binary = cmp.Or(a.Binary, DefaultAgentBinary)
-	a.Record = cmp.Or(a.Record, DefaultAgentRecord)
-	a.GPUState = cmp.Or(a.GPUState, DefaultGPUState)
-	return a
-}
-
 // WithDefaults returns p with every unset value that has a default filled in: the agent's paths, the whole policy and
 // the whole mapping. SSH stays as it is, since unset values come from the operator's ssh_config.
 func (p Profile) WithDefaults() Profile {
-	p.Agent = p.Agent.withDefaults()
+	p.Agent = p.Agent.withDefaults(p.Kind)
 	p.Policy = withDefaultPolicy(p.Policy)
 	p.Terminal = p.Terminal.withDefaults(p.SSH)
 	if p.Terminal.Kind == diag.TerminalExec && p.TerminalBase == "" { // the API is the terminal's server

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,20 +30,6 @@ func checkKind(kind string) error {
 	}
 	return fmt.Errorf("there is no kind of platform %q%s: want %s", kind, strictyaml.Nearest(kind, Kinds()),
 		strings.Join(Kinds(), ", "))
-}
-
-// checkAbsentAgent refuses settings of an agent that the profile declares absent.
-func checkAbsentAgent(a Agent) error {
-	if a.Absent() && a.describes() {
-		return errors.New("agent.present is false, so agent has no other key: remove one or the other")
-	}
-	return nil
-}
-
-// describes reports whether any key but present is set.
-func (a Agent) describes() bool {
-	return a.Unit != "" || a.EnvFile != "" || a.Dir != "" || a.Binary != "" || a.Record != "" || a.GPUState != "" ||
-		a.VersionCommand != nil
 }
 
 // OptionalHops are the hops that Profile.Hops may add or leave out.

@@ -6,7 +6,6 @@ package profile
 
 import (
 	"cmp"
-	"path"
 	"strings"
 	"time"
 
@@ -106,27 +105,6 @@ type Trust struct {
 	NodeAPIServerFingerprint string `yaml:"node_api_server_fingerprint,omitempty"`
 }
 
-// Agent has the paths of the agent on a node.
-type Agent struct {
-	// Present is false if no agent runs on this environment's nodes: then nothing that is about one is asked. Default:
-	// true.
-	Present *bool `yaml:"present,omitempty"`
-
-	Unit    string `yaml:"unit,omitempty"`     // default gpuaas-node-agent.service
-	EnvFile string `yaml:"env_file,omitempty"` // default /etc/gpuaas/agent.env
-	Dir     string `yaml:"dir,omitempty"`      // default /etc/gpuaas
-	Binary  string `yaml:"binary,omitempty"`   // default /usr/local/bin/gpuaas-agent
-	Record  string `yaml:"record,omitempty"`   // default /var/lib/gpuaas/diag
-	// the agent's state file about GPUs; default /var/lib/gpuaas/agent/gpu.json
-	GPUState string `yaml:"gpu_state,omitempty"`
-
-	// VersionCommand prints the version of an agent that is not gpuaas-agent, and is run on the node. Default: none.
-	VersionCommand []string `yaml:"version_command,omitempty,flow"`
-}
-
-// Absent reports whether the profile declares that no agent runs on its nodes.
-func (a Agent) Absent() bool { return a.Present != nil && !*a.Present }
-
 // Allocation says whether nodes are given to tenants by allocations.
 type Allocation struct {
 	Present *bool `yaml:"present,omitempty"` // default true
@@ -134,14 +112,6 @@ type Allocation struct {
 
 // Absent reports whether the profile declares that this environment has no allocations.
 func (a Allocation) Absent() bool { return a.Present != nil && !*a.Present }
-
-// IsOurs reports whether the profile declares that the agent is gpuaas-agent: binary is named gpuaas-agent or
-// gpuaas-agent-*, unit is named gpuaas-*, and the version command is empty. Call it on a profile with defaults.
-func (a Agent) IsOurs() bool {
-	name := path.Base(a.Binary)
-	return !a.Absent() && len(a.VersionCommand) == 0 && (name == ourAgent || strings.HasPrefix(name, ourAgent+"-")) &&
-		strings.HasPrefix(a.Unit, "gpuaas-")
-}
 
 // Mapping maps the platform's API: path templates by name, gjson field paths by name, and optional features.
 type Mapping struct {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Ids of the facts that this package requests in addition to a walk's.
@@ -18,14 +19,6 @@ const (
 	factOperatorAPI      = "trust/operator_api"
 	factOperatorTerminal = "trust/operator_terminal"
 	factProfileBundle    = "trust/profile_bundle"
-)
-
-// Names of the agent's environment.
-const (
-	envAPI            = "GPUAAS_API_URL"
-	envTerminal       = "GPUAAS_TERMINAL_API_URL"
-	envRecoveryAPI    = "GPUAAS_RECOVERY_API_URL"
-	envRecoveryBundle = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
 )
 
 // timeoutMS bounds one probe: long enough for a handshake over a slow link.
@@ -46,12 +39,7 @@ func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
 		req.ID, req.TimeoutMS = id, timeoutMS
 		qs = append(qs, Question{from, req})
 	}
-	bundle := agentFile(subject, "ca-bundle.crt")
-	add(node, factEnv, diag.Request{Op: diag.OpEnv, Env: []string{envAPI, envTerminal, envRecoveryAPI, envRecoveryBundle}})
-	add(node, factBundle, diag.Request{Op: diag.OpCert, Cert: bundle})
-	add(node, factNodeAPI, diag.Request{Op: diag.OpTLS, Target: "${" + envAPI + "}", CABundle: bundle, TLSLook: true})
-	add(node, factNodeTerminal,
-		diag.Request{Op: diag.OpTLS, Target: "${" + envTerminal + "}", CABundle: bundle, TLSLook: true})
+	askAgent(subject, add)
 	for _, e := range [...]struct{ id, url, address string }{
 		{factOperatorAPI, "node_runtime_api_url", "node_runtime_resolve_address"},
 		{factOperatorTerminal, "node_terminal_url", "node_terminal_resolve_address"},
@@ -70,12 +58,12 @@ func Ask(subject diag.Subject, nodeCA, bundlePath string) []Question {
 // AskNext returns the questions that need the agent's environment: about the endpoint at which it would recover.
 func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
 	s := newScene(subject, facts)
-	path := s.env(envRecoveryBundle)
+	path := s.env(s.names().RecoveryBundle)
 	if path == "" {
 		return nil
 	}
 	qs := []Question{{node, diag.Request{ID: factRecoveryBundle, Op: diag.OpCert, Cert: path, TimeoutMS: timeoutMS}}}
-	url := cmp.Or(s.env(envRecoveryAPI), s.env(envAPI))
+	url := cmp.Or(s.env(s.names().RecoveryAPI), s.env(s.names().API))
 	if url != "" {
 		qs = append(qs, Question{node, diag.Request{
 			ID: factRecoveryAPI, Op: diag.OpTLS, Target: url, CABundle: path, TLSLook: true, TimeoutMS: timeoutMS,
@@ -84,8 +72,48 @@ func AskNext(subject diag.Subject, facts []diag.Fact) []Question {
 	return qs
 }
 
-// agentFile is a path in the agent's folder on the node.
-func agentFile(s diag.Subject, name string) string {
-	dir := cmp.Or(s.Expected["agent_dir"], "/etc/gpuaas")
-	return strings.TrimRight(dir, "/") + "/" + name
+// askAgent asks what the agent trusts and reaches, as far as the profile says how that is known.
+func askAgent(subject diag.Subject, add func(from, id string, req diag.Request)) {
+	if why := subject.Expected["agent"]; why != "" { // there is none
+		return
+	}
+	names := profile.AgentNamesIn(subject.Expected)
+	_, _, bundle := profile.AgentFilesIn(subject.Expected)
+	var read []string
+	for _, name := range [...]string{names.API, names.Terminal, names.RecoveryAPI, names.RecoveryBundle} {
+		if target := refOf(name); target != "" && target != name {
+			read = append(read, name)
+		}
+	}
+	add(node, factEnv, diag.Request{Op: diag.OpEnv, Env: read})
+	if bundle != "" {
+		add(node, factBundle, diag.Request{Op: diag.OpCert, Cert: bundle})
+	}
+	for _, at := range [...]struct{ id, name string }{{factNodeAPI, names.API}, {factNodeTerminal, names.Terminal}} {
+		if target := refOf(at.name); target != "" {
+			add(node, at.id, diag.Request{Op: diag.OpTLS, Target: target, CABundle: bundle, TLSLook: true})
+		}
+	}
+}
+
+// refOf returns a setting of the agent as a request has it; "" if the agent has none.
+func refOf(name string) string {
+	switch {
+	case name == profile.Absent:
+		return ""
+	case strings.Contains(name, "://"):
+		return name
+	}
+	return "${" + name + "}"
+}
+
+// bundleOfAgent and certOfAgent are paths of the agent's files on the node.
+func bundleOfAgent(s diag.Subject) string {
+	_, _, bundle := profile.AgentFilesIn(s.Expected)
+	return bundle
+}
+
+func certOfAgent(s diag.Subject) string {
+	cert, _, _ := profile.AgentFilesIn(s.Expected)
+	return cert
 }

@@ -208,6 +208,6 @@ func (s *inputs) placeholders() diag.Values {
 		"node_id": s.subject.NodeID, "node_host": s.subject.NodeHost,
 		"profile": cmp.Or(e["profile_file"], s.subject.EnvironmentProfile), "unit": e["agent_unit"],
 		"env_file": e["agent_env_file"], "api_base": e["api_base"], "api_url": e["node_runtime_api_url"],
-		"terminal_url": e["node_terminal_url"], "ca_bundle": s.bundle.path, "cert": agentFile(s.subject, "cert.pem"),
+		"terminal_url": e["node_terminal_url"], "ca_bundle": s.bundle.path, "cert": certOfAgent(s.subject),
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // The names of vantages in facts.
@@ -67,9 +68,9 @@ func newScene(subject diag.Subject, facts []diag.Fact) *inputs {
 	s.apiOperator = s.first(hasTLS, factOperatorAPI, factReach+fromOperator)
 	s.terminal = s.first(hasTLS, factNodeTerminal, factStream)
 	s.terminalOperator = s.first(hasTLS, factOperatorTerminal, factStream+fromOperator)
-	s.bundle = s.bundleOf(agentFile(subject, "ca-bundle.crt"), factBundle, factNodeAPI, factReach, factTaskWait,
+	s.bundle = s.bundleOf(bundleOfAgent(subject), factBundle, factNodeAPI, factReach, factTaskWait,
 		factNodeTerminal, factStream)
-	s.recovery = s.bundleOf(s.env(envRecoveryBundle), factRecoveryBundle, factRecoveryAPI)
+	s.recovery = s.bundleOf(s.env(s.names().RecoveryBundle), factRecoveryBundle, factRecoveryAPI)
 	s.profile = s.bundleOf("inline", factProfileBundle, factOperatorAPI, factOperatorTerminal, factReach+fromOperator,
 		factStream+fromOperator)
 	s.signing = diag.Fingerprint(s.field(FactTrustPage, "trust.signing_ca"))
@@ -170,8 +171,14 @@ func (s *inputs) field(id, name string) string {
 	return ""
 }
 
-// env returns a variable of the running agent's environment, "" if unknown.
+// names returns how the agent's settings are named.
+func (s *inputs) names() profile.AgentNames { return profile.AgentNamesIn(s.subject.Expected) }
+
+// env returns a setting of the running agent, "" if unknown.
 func (s *inputs) env(name string) string {
+	if strings.Contains(name, "://") { // the profile states it
+		return name
+	}
 	for _, id := range [...]string{factEnv, factProfile} {
 		if f := s.facts[id]; f != nil && f.Env != nil && f.Env.Values[name] != "" {
 			return f.Env.Values[name]

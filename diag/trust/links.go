@@ -89,7 +89,7 @@ func (l Link) by(facts ...*diag.Fact) Link {
 }
 
 func (s *inputs) endpointLink() Link {
-	have, want := s.env(envAPI), s.subject.Expected["node_runtime_api_url"]
+	have, want := s.env(s.names().API), s.subject.Expected["node_runtime_api_url"]
 	env := cmp.Or(s.facts[factEnv], s.facts[factProfile])
 	asked := s.api
 	switch {
@@ -100,7 +100,7 @@ func (s *inputs) endpointLink() Link {
 	case want == "":
 		return notSet("the profile gives no node_runtime_api_url")
 	case have == "":
-		return unknown("the running agent's %s is not known%s", envAPI, because(env))
+		return unknown("the running agent's %s is not known%s", s.names().API, because(env))
 	case endpoint(have) != endpoint(want):
 		return fail(CauseEndpoint, "the agent uses %s, the profile says %s", have, want).by(env)
 	}
@@ -259,18 +259,18 @@ func (s *inputs) nodeCALink() Link {
 }
 
 func (s *inputs) recoveryLink() Link {
-	path := s.env(envRecoveryBundle)
+	path := s.env(s.names().RecoveryBundle)
 	if path == "" {
 		if s.facts[factEnv] == nil {
 			return unknown("whether a recovery bundle is set was not read")
 		}
-		return notSet("%s is not set: a node whose bundle is stale cannot enroll by itself", envRecoveryBundle)
+		return notSet("%s is not set: a node whose bundle is stale cannot enroll by itself", s.names().RecoveryBundle)
 	}
 	l := s.judgedBy(s.facts[factRecoveryAPI], s.recovery, func() Cause { return CauseRecovery })
 	if l.Status == Fail && s.serverCause() == CauseEdge {
 		l.Cause = CauseEdge // the bundles are then not the cause
 	}
-	if path == agentFile(s.subject, "ca-bundle.crt") {
+	if path == bundleOfAgent(s.subject) {
 		l.Text += "; it is the runtime bundle itself, so both go stale together"
 	}
 	return l

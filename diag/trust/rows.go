@@ -168,7 +168,7 @@ func (s *inputs) bundleRows(id, title, from string, b roots) []Row {
 }
 
 func (s *inputs) certRow() Row {
-	r := Row{ID: "node_certificate", Title: "node's certificate", From: node, Where: agentFile(s.subject, "cert.pem")}
+	r := Row{ID: "node_certificate", Title: "node's certificate", From: node, Where: certOfAgent(s.subject)}
 	if s.cert == nil {
 		r.Missing = missed(s.facts[factIdentity])
 		return r

@@ -100,19 +100,14 @@ func (e *Env) API(path string, vars map[string]string, fields ...string) diag.Re
 }
 
 // AsAgent returns a request that a node sends as its agent would: with the agent's bundle and certificate, to a path
-// below the URL in the variable endpoint of the running agent's environment; the zero request if this platform has no
-// such path.
-func (e *Env) AsAgent(op diag.Op, endpoint, path string, vars map[string]string) diag.Request {
+// below the URL that the agent has at a setting; the zero request if this platform has no such path, or the agent no
+// such setting.
+func (e *Env) AsAgent(op diag.Op, at profile.Setting, path string, vars map[string]string) diag.Request {
+	a := &e.Profile.Agent
 	return e.Addressed(diag.Request{
-		Op:       op,
-		CABundle: e.AgentFile("ca-bundle.crt"), Cert: e.AgentFile("cert.pem"), Key: e.AgentFile("key.pem"),
+		Op: op, CABundle: a.Bundle(), Cert: a.Cert, Key: a.Key,
 		Header: e.Headers(), Extract: e.Profile.Mapping.Extract(FieldErrorCode, "error.message"),
-	}, "${"+endpoint+"}", path, vars)
-}
-
-// AgentFile is a path in the agent's folder on the node.
-func (e *Env) AgentFile(name string) string {
-	return strings.TrimRight(e.Profile.Agent.Dir, "/") + "/" + name
+	}, at.Ref(), path, vars)
 }
 
 // SameEndpoint reports whether two URLs name the same scheme, host and port. URLs that cannot be compared count as the

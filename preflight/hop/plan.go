@@ -3,6 +3,7 @@ package hop
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,17 +40,16 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		"node_terminal_url": p.NodeTerminalURL, "node_terminal_resolve_address": p.NodeTerminalResolveAddress,
 		"signing_ca_fingerprint": p.Trust.SigningCAFingerprint, "ingress_ca_fingerprint": p.Trust.IngressCAFingerprint,
 		"node_api_server_fingerprint": p.Trust.NodeAPIServerFingerprint,
-		"agent_unit":                  p.Agent.Unit, "agent_dir": p.Agent.Dir, "agent_env_file": p.Agent.EnvFile,
-		"agent_binary": p.Agent.Binary, "agent_record": p.Agent.Record,
-		"runbook_base":      p.RunbookBase,
-		"node_name_servers": strings.Join(p.NodeNameServers, ","),
-		"kind":              p.Kind, "guessed_paths": strings.Join(p.GuessedPaths(), ","),
+		"runbook_base":                p.RunbookBase,
+		"node_name_servers":           strings.Join(p.NodeNameServers, ","),
+		"kind":                        p.Kind, "guessed_paths": strings.Join(p.GuessedPaths(), ","),
 		"app_websocket": p.App.Websocket, "app_injected_headers": strings.Join(p.App.InjectedHeaders, ","),
 	} {
 		if v != "" {
 			s.Expected[key] = v
 		}
 	}
+	maps.Copy(s.Expected, p.Agent.Expected())
 	if near := p.OtherNodes(nodeID); near != "" {
 		s.Expected["other_nodes"] = near
 	}

@@ -33,7 +33,8 @@ func nodeTerminalReachability() hop.Hop {
 			Request: "the node's request to the terminal listener"},
 		Steps: []hop.Step{{
 			Name: hop.StepStream, From: hop.Node, Timeout: 4 * time.Second,
-			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}, Paths: []string{profile.PathNodeTerminal}},
+			Needs: hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}, Paths: []string{profile.PathNodeTerminal},
+				Profile: hop.NeverIf(noAgentTerminal)},
 			Policy: hop.Policy{BothFamilies: true},
 			Excused: func(c *hop.Case, f *diag.Fact) bool {
 				return (reading.SessionNotFound(f) || unnamed404(f) || refusedUnknownSession(c, f)) && !streamsElsewhere(c, f)
@@ -103,7 +104,7 @@ var nodeTerminalRows = rows{
 		when: func(j judged) bool {
 			return world.NamesNoURL(j.c, j.f) || (reading.InPhase(j.f, "env") && !terminalKnown(j.c))
 		},
-		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_TERMINAL_API_URL") },
+		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, j.c.AgentNames().Terminal) },
 	},
 	{when: func(j judged) bool { return reading.InPhase(j.f, "env") }, culprit: reading.CulpritAgentEnv,
 		then: fails(diag.SigTerminalProfileDrift, "%s", noTerminalURL)},
@@ -176,7 +177,15 @@ func streamBlocked(j judged) *diag.Finding {
 
 func profilesTerminal(j judged) string { return hop.EndpointOf(j.c.Expected("node_terminal_url")) }
 
-func noTerminalURL(j judged) string { return reading.NoURL(j.f, "GPUAAS_TERMINAL_API_URL") }
+func noTerminalURL(j judged) string { return reading.NoURL(j.f, j.c.AgentNames().Terminal) }
+
+// noAgentTerminal returns what the profile lacks to ask the terminal listener that the agent uses.
+func noAgentTerminal(p *profile.Profile) string {
+	if p.Agent.Terminal.Absent() {
+		return "the profile does not say how the agent knows its terminal listener (agent.terminal_url)"
+	}
+	return ""
+}
 
 // terminalKnown reports whether the profile names a terminal gateway.
 func terminalKnown(c *hop.Case) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Longer than 300 lines: a hop's requests and its judge are in one file.
@@ -17,13 +18,15 @@ import (
 func nodeReadiness() hop.Hop {
 	id := diag.HopNodeReadiness
 	needs := []diag.HopID{diag.HopNodeOpsAccess}
-	needsAgent := hop.Needs{Hops: needs, Agent: true}
+	of := func(lacks func(p *profile.Profile) string) hop.Needs {
+		return hop.Needs{Hops: needs, Agent: true, Profile: hop.NeverIf(lacks)}
+	}
 	return hop.Hop{
 		ID: id, Budget: 8 * time.Second,
 		Role: hop.Role{Unwatched: "a write on the node's disks"},
 		Steps: []hop.Step{
 			{
-				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: needsAgent,
+				Name: hop.StepDisk, From: hop.Node, Timeout: 4 * time.Second, Needs: of(noRecord),
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					return diag.Request{Op: diag.OpDisk, Target: e.Profile.Agent.Record, Write: e.TestWriteBytes()}
 				},
@@ -37,22 +40,22 @@ func nodeReadiness() hop.Hop {
 				},
 			},
 			{
-				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: needsAgent,
+				Name: hop.StepProcess, From: hop.Node, Timeout: 4 * time.Second, Needs: of(noLocator),
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return f.Failure == diag.ProcessStopped && world.AnsweredSince(c, f) != ""
 				},
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
-					return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Unit}
+					return diag.Request{Op: diag.OpUnit, Target: e.Profile.Agent.Locator()}
 				},
 			},
 			{
-				Name: hop.StepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: needsAgent,
+				Name: hop.StepBinary, From: hop.Node, Timeout: 4 * time.Second, Needs: of(noProgram),
 				Excused: func(c *hop.Case, f *diag.Fact) bool {
 					return unrunnable(f) && world.AgentAnswered(c) != "" && c.Fact(id, hop.StepProcess).Passed()
 				},
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 					a := e.Profile.Agent
-					return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Unit, VersionCommand: a.VersionCommand}
+					return diag.Request{Op: diag.OpBinary, Target: a.Binary, Unit: a.Locator(), VersionCommand: a.VersionCommand}
 				},
 			},
 			{
@@ -73,6 +76,28 @@ func nodeReadiness() hop.Hop {
 			return append(reading.HostView(failing), hop.Counter{Name: "run", From: hop.Node, Request: req})
 		},
 	}
+}
+
+// noRecord, noLocator and noProgram return what the profile lacks to look at a part of the agent.
+func noRecord(p *profile.Profile) string {
+	if p.Agent.Record == "" {
+		return "the profile names no record of the agent (agent.record), so only the root file system is measured"
+	}
+	return ""
+}
+
+func noLocator(p *profile.Profile) string {
+	if p.Agent.Locator() == "" {
+		return "the profile does not say how the agent's process is found (agent.unit, agent.container, agent.process)"
+	}
+	return ""
+}
+
+func noProgram(p *profile.Profile) string {
+	if a := p.Agent; a.Binary == "" && (a.Unit == "" || len(a.VersionCommand) == 0) {
+		return "the profile names no program of the agent (agent.binary)"
+	}
+	return ""
 }
 
 func passReadiness(c *hop.Case) string {

@@ -36,15 +36,20 @@ func nodeRecoveryStatus() hop.Hop {
 				Needs:   hop.Needs{Hops: needSSH, Profile: hop.NeverIf(needsNoCertificate)},
 				Excused: datedAndAdmitted,
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
-					return diag.Request{Op: diag.OpCert, Cert: e.AgentFile("cert.pem"), Key: e.AgentFile("key.pem"),
+					return diag.Request{Op: diag.OpCert, Cert: e.Profile.Agent.Cert, Key: e.Profile.Agent.Key,
 						NodeID: e.Subject.NodeID}
 				},
 			},
 			{
-				Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second, Needs: hop.Needs{Hops: needSSH},
-				Ask: func(*hop.Env, *hop.Case) diag.Request {
-					return diag.Request{Op: diag.OpEnv,
-						Env: []string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID", world.EnvToken}}
+				Name: hop.StepProfile, From: hop.Node, Timeout: 3 * time.Second,
+				Needs: hop.Needs{Hops: needSSH, Profile: hop.NeverIf(func(p *profile.Profile) string {
+					if len(p.Agent.ToRead()) == 0 {
+						return "no setting of the agent is read on the node (agent.api_url, agent.terminal_url, agent.node_id)"
+					}
+					return ""
+				})},
+				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
+					return diag.Request{Op: diag.OpEnv, Env: e.Profile.Agent.ToRead()}
 				},
 			},
 			{
@@ -55,7 +60,7 @@ func nodeRecoveryStatus() hop.Hop {
 					Paths:     []string{profile.PathTaskWait},
 					Profile: hop.NeverIf(func(p *profile.Profile) string {
 						if p.Mapping.CanPeek() {
-							return ""
+							return noAgentAPI(p)
 						}
 						return "this platform cannot be asked for a task without claiming it (mapping.peek: false)"
 					}),
@@ -63,7 +68,7 @@ func nodeRecoveryStatus() hop.Hop {
 				// It may claim a task.
 				Policy: hop.Policy{Once: func(req diag.Request) bool { return !strings.Contains(req.Target, "peek=1") }},
 				Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
-					return e.AsAgent(diag.OpHTTP, "GPUAAS_API_URL", profile.PathTaskWait, nil)
+					return e.AsAgent(diag.OpHTTP, e.Profile.Agent.API, profile.PathTaskWait, nil)
 				},
 			},
 			{
@@ -117,6 +122,9 @@ func nodeRecoveryStatus() hop.Hop {
 // needsNoCertificate returns why a node of this platform needs no client certificate: none of the paths that take one
 // is there.
 func needsNoCertificate(p *profile.Profile) string {
+	if p.Agent.Cert == "" {
+		return "the profile names no client certificate of the agent (agent.cert, agent.pem)"
+	}
 	m := p.Mapping
 	if !m.Lacks(profile.PathTaskWait) || !m.Lacks(profile.PathNodeTerminal) {
 		return ""
@@ -191,8 +199,9 @@ var driftRows = rows{
 		when: func(j judged) bool {
 			return agentsNode(j) != "" && j.c.Subject.NodeID != "" && !world.SameNode(j.c, agentsNode(j))
 		},
-		then:    fails(diag.SigAuthFailed, "the running agent's GPUAAS_NODE_ID is %s, not %s", agentsNode, nodeID),
-		failure: diag.FileMismatch, culprit: "node GPUAAS_NODE_ID", direct: true,
+		then:    fails(diag.SigAuthFailed, "the running agent's %s is %s, not %s", nodeSetting, agentsNode, nodeID),
+		failure: diag.FileMismatch, direct: true,
+		also:   func(j judged, out *diag.Finding) { out.Culprit = "node " + j.c.AgentNames().NodeID },
 		reason: diag.ReasonEndpointProfileDrift, // of the agent's environment file; its certificate is not at fault
 	},
 	{of: taskWait,
@@ -224,21 +233,22 @@ var driftRows = rows{
 		then: fails(diag.SigEndpointProfileDrift, "the running agent uses %s, the profile says %s",
 			func(j judged) string { return hop.EndpointOf(agentsAPI(j)) },
 			func(j judged) string { return hop.EndpointOf(profilesAPI(j)) }),
-		failure: diag.FileMismatch, culprit: world.CulpritAgentURL, direct: true,
-		also: orProfile,
+		failure: diag.FileMismatch, direct: true,
+		also: func(j judged, out *diag.Finding) {
+			out.Culprit = world.CulpritAgentURL(j.c)
+			orProfile(j, out)
+		},
 	},
 }
 
 func profilesAPI(j judged) string { return j.c.Expected("node_runtime_api_url") }
-func agentsAPI(j judged) string   { return agentsEnv(j, "GPUAAS_API_URL") }
-func agentsNode(j judged) string  { return agentsEnv(j, "GPUAAS_NODE_ID") }
+func nodeSetting(j judged) string { return j.c.AgentNames().NodeID }
+func agentsAPI(j judged) string   { return agentsSetting(j, j.c.AgentNames().API) }
+func agentsNode(j judged) string  { return agentsSetting(j, nodeSetting(j)) }
 
-// agentsEnv returns a variable of the running agent's environment, "" if it has none.
-func agentsEnv(j judged, name string) string {
-	if f := j.c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile); f != nil && f.Env != nil {
-		return f.Env.Values[name]
-	}
-	return ""
+// agentsSetting returns a setting of the running agent, "" if it has none.
+func agentsSetting(j judged, name string) string {
+	return j.c.AgentSetting(j.c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), name)
 }
 
 // orProfile adds the reason of an endpoint that is not the profile's: none if the agent's own accepts the node.

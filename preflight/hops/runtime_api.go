@@ -12,13 +12,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-const (
-	agentAPI = "${GPUAAS_API_URL}" // the URL that the running agent uses
-
-	// programsPatience is how long a look-up by the node's own programs may take: the C library's own patience with one
-	// name server is five seconds, and to wait for all of it would make a walk slow.
-	programsPatience = 3 * time.Second
-)
+// programsPatience is how long a look-up by the node's own programs may take: the C library's own patience with one
+// name server is five seconds, and to wait for all of it would make a walk slow.
+const programsPatience = 3 * time.Second
 
 // nodeRuntimeAPI: does the node reach the API that its running agent uses, with the agent's own bundle? No
 // certificate is sent, so that the answer identifies the listener.
@@ -30,23 +26,25 @@ func nodeRuntimeAPI() hop.Hop {
 		Silence: &hop.Silence{Signal: diag.SigAPIUnreachable, Side: "", Request: "the node's request to its API"},
 		Steps: []hop.Step{{
 			Name: hop.StepReach, From: hop.Node, Timeout: 4 * time.Second,
-			Needs: hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}}, Policy: hop.Policy{BothFamilies: true},
+			Needs:   hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}, Profile: hop.NeverIf(noAgentAPI)},
+			Policy:  hop.Policy{BothFamilies: true},
 			Excused: world.ListenerReplied,
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
-				req := diag.Request{Op: diag.OpHTTP, CABundle: e.AgentFile("ca-bundle.crt"), Header: e.Headers()}
-				if http := e.Addressed(req, agentAPI, profile.PathHealthz, nil); http.Op != "" {
+				a := &e.Profile.Agent
+				req := diag.Request{Op: diag.OpHTTP, CABundle: a.Bundle(), Header: e.Headers()}
+				if http := e.Addressed(req, a.API.Ref(), profile.PathHealthz, nil); http.Op != "" {
 					return http
 				}
-				req.Op, req.Target, req.Header = diag.OpTLS, agentAPI, nil // no path to request: it ends after the handshake
+				req.Op, req.Target, req.Header = diag.OpTLS, a.API.Ref(), nil // no path to request: it ends after the handshake
 				return req
 			},
 		}, {
 			// beside the other: it waits for nothing, and a node without getent is none the worse
 			Name: hop.StepPrograms, From: hop.Node, Timeout: programsPatience,
-			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}},
+			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}, Profile: hop.NeverIf(noAgentAPI)},
 			Policy: hop.Policy{Optional: true, Once: func(diag.Request) bool { return true }},
-			Ask: func(*hop.Env, *hop.Case) diag.Request {
-				return diag.Request{Op: diag.OpGetent, Target: agentAPI}
+			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
+				return diag.Request{Op: diag.OpGetent, Target: e.Profile.Agent.API.Ref()}
 			},
 		}},
 		Judge: func(c *hop.Case) []diag.Finding {
@@ -78,7 +76,7 @@ var runtimeAPIRows = rows{
 	{when: func(j judged) bool { return reading.NotAllowed(j.f) },
 		then: undecided("this login may not read what the agent uses: %s", saw)},
 	{when: func(j judged) bool { return world.NamesNoURL(j.c, j.f) || unnamedAPI(j.c, j.f) },
-		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, "GPUAAS_API_URL") }},
+		then: func(j judged) diag.Finding { return reading.NotNamed(j.f, j.c.AgentNames().API) }},
 	{when: func(j judged) bool { return j.f.Throttled() },
 		then: func(j judged) diag.Finding { return reading.Throttled(j.f, "this node") }},
 	{when: func(j judged) bool { return reading.Distrusts(j.f) && !world.Misdirected(j.c, j.f) },
@@ -98,14 +96,26 @@ var runtimeAPIRows = rows{
 
 	// It does not answer.
 	{when: func(j judged) bool { return reading.InPhase(j.f, "env") },
-		then:    fails(diag.SigAPIUnreachable, "%s", func(j judged) string { return reading.NoURL(j.f, "GPUAAS_API_URL") }),
+		then:    fails(diag.SigAPIUnreachable, "%s", func(j judged) string { return reading.NoURL(j.f, j.c.AgentNames().API) }),
 		culprit: reading.CulpritAgentEnv, also: besidePath},
 	{when: func(j judged) bool { return usesOtherAPI(j.c, j.f) },
 		then: fails(diag.SigAPIUnreachable, "the node gets %s from %s: %s; the profile says %s", gets, where, saw,
 			func(j judged) string { return hop.EndpointOf(j.c.Expected("node_runtime_api_url")) }),
-		culprit: world.CulpritAgentURL, reason: diag.ReasonEndpointProfileDrift, also: besidePath},
+		reason: diag.ReasonEndpointProfileDrift,
+		also: func(j judged, out *diag.Finding) {
+			out.Culprit = world.CulpritAgentURL(j.c)
+			besidePath(j, out)
+		}},
 	{then: fails(diag.SigAPIUnreachable, "the node gets %s from %s: %s", gets, where, saw),
 		also: locateAPI},
+}
+
+// noAgentAPI returns what the profile lacks to ask the agent's API.
+func noAgentAPI(p *profile.Profile) string {
+	if p.Agent.API.Absent() {
+		return "the profile does not say how the agent knows its API (agent.api_url)"
+	}
+	return ""
 }
 
 func bundle(j judged) string { return j.f.Request.CABundle }

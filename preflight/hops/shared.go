@@ -64,7 +64,10 @@ func terminalProtocols(t profile.Terminal) []string {
 }
 
 func keepsRecord(p *profile.Profile) string {
-	if p.Mapping.KeepsRecord() {
+	switch {
+	case p.Agent.Record == "":
+		return "the profile names no record of the agent (agent.record)"
+	case p.Mapping.KeepsRecord():
 		return ""
 	}
 	return "this platform's agents keep no diagnostic record (mapping.record: false)"

@@ -15,6 +15,8 @@ import (
 	netprobe "github.com/gpuaas/gpuaasctl/preflight/probe/net"
 
 	"context"
+	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -74,7 +76,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, op measure.Opera
 	began := time.Now()
 	f := measure.Run(ctx, req, func(ctx context.Context, _ diag.Request, f *diag.Fact) {
 		agent := &p.Host.Agent
-		expanded, err := hostprobe.Expand(req, agent.Env)
+		expanded, err := hostprobe.Expand(req, agent, p.Host.Commands)
 		if expanded.Target != req.Target {
 			f.Target = expanded.Target
 		}
@@ -83,7 +85,7 @@ func (p *Prober) measure(ctx context.Context, req diag.Request, op measure.Opera
 			f.Failure, f.Detail = diag.Unsupported, "no such measurement: "+string(req.Op)
 		case err != nil:
 			f.Failure, f.Phase, f.Detail = diag.FileMissing, "env", err.Error()
-			if agent.Denied {
+			if agent.Denied || errors.Is(err, fs.ErrPermission) {
 				f.Failure, f.Detail = diag.NotPermitted, "the agent's environment may not be read by this login"
 			}
 		default:

@@ -105,7 +105,8 @@ func (l *link) suits(t *trial) bool {
 // mine.
 func (l *link) try(ctx context.Context, client *ssh.Client, sudo bool, mine []Program, anyBuild bool) (*trial, error) {
 	first := l.gate.first(inlineLimit)
-	args := []string{"", l.cfg.binary(), l.cfg.unit(), l.cfg.envFile(), string(bytes.TrimRight(first, "\n")), ""}
+	unit, envFile := l.cfg.Agent.OnNode()
+	args := []string{"", l.cfg.binary(), unit, envFile, string(bytes.TrimRight(first, "\n")), ""}
 	if sudo {
 		args[0] = "sudo"
 	}

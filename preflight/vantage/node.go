@@ -47,17 +47,7 @@ func (c *NodeConfig) connectTimeout() time.Duration { return cmp.Or(c.ConnectTim
 func (c *NodeConfig) helloWait() time.Duration      { return cmp.Or(c.HelloTimeout, helloTimeout) }
 func (c *NodeConfig) agentWait() time.Duration      { return cmp.Or(c.AgentTimeout, agentTimeout) }
 func (c *NodeConfig) execWait() time.Duration       { return max(execTimeout, 2*c.helloWait()) }
-func (c *NodeConfig) unit() string                  { return c.ofAgent(c.Agent.Unit, profile.DefaultAgentUnit) }
-func (c *NodeConfig) envFile() string               { return c.ofAgent(c.Agent.EnvFile, profile.DefaultAgentEnvFile) }
 func (c *NodeConfig) binary() string                { return cmp.Or(c.Agent.Binary, profile.DefaultAgentBinary) }
-
-// ofAgent returns what the helper is asked about the agent: a setting or its default, "" where there is no agent.
-func (c *NodeConfig) ofAgent(set, standard string) string {
-	if c.Agent.Absent() {
-		return ""
-	}
-	return cmp.Or(set, standard)
-}
 
 func (c *NodeConfig) agentSocket() string {
 	if c.AgentSocket == "none" {

@@ -64,7 +64,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.key_matches", unlessHeard(otherKey)},
 	{signals{diag.SigAuthFailed}, words{diag.FileUnreadable}, "cert.denied_file", deniedToAgent},
 	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "cert.bound_to", unlessHeard(otherNode)},
-	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, "env.values.GPUAAS_NODE_ID", unlessHeard(otherName)},
+	{signals{diag.SigAuthFailed}, words{diag.FileMismatch}, fieldOfNode, unlessHeard(otherName)},
 	{signals{diag.SigAuthFailed}, words{diag.MTLSCertRejected}, "cert.leaf.usages", notForClients},
 	{signals{diag.SigAuthFailed}, certRefused, "tls.acceptable_cas", unlessHeard(foreignCertificate)},
 	{signals{diag.SigAuthFailed}, nil, "http.error_code", decidedAs("revoked", "fenced", "retired")},
@@ -123,7 +123,11 @@ func observe(c *hop.Case, finding *diag.Finding) *diag.Observation {
 			continue
 		}
 		if at, text := row.holds(c, f); text != "" && world.InDoubt(c, world.ForObservation, at) == "" {
-			return &diag.Observation{Fact: at.ID, Field: row.field, Text: text}
+			field := row.field
+			if field == fieldOfNode {
+				field += c.AgentNames().NodeID
+			}
+			return &diag.Observation{Fact: at.ID, Field: field, Text: text}
 		}
 	}
 	return nil

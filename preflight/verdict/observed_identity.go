@@ -117,12 +117,16 @@ func otherNode(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 }
 
 // otherName requires the environment of the running process: a file may never have been read.
-func otherName(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
-	if f.Env == nil || f.Env.Source != "process" || f.Env.Values["GPUAAS_NODE_ID"] == "" {
+func otherName(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
+	name := c.AgentNames().NodeID
+	if f.Env == nil || f.Env.Source != "process" || f.Env.Values[name] == "" {
 		return nil, ""
 	}
-	return f, "GPUAAS_NODE_ID of the running agent is " + f.Env.Values["GPUAAS_NODE_ID"]
+	return f, name + " of the running agent is " + f.Env.Values[name]
 }
+
+// fieldOfNode is the field of the setting that names the agent's node, without its name.
+const fieldOfNode = "env.values."
 
 // certificateRefused reports whether the node's task wait was refused, rather than lost.
 func certificateRefused(c *hop.Case) bool {

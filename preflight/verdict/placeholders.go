@@ -10,6 +10,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // ofFact returns values in which those of the deciding fact override the profile's.
@@ -69,16 +70,18 @@ var PlaceholderRows = map[string]func(c *hop.Case) string{
 	"known_hosts":   knownHosts,
 	"xid":           world.DecidingXID,
 
-	"unit":         profiled("agent_unit"),
-	"env_file":     profiled("agent_env_file"),
-	"binary":       profiled("agent_binary"),
-	"diag_dir":     profiled("agent_record"),
-	"api_base":     profiled("api_base"),
-	"api_url":      profiled("node_runtime_api_url"),
-	"terminal_url": profiled("node_terminal_url"),
-	"ca_bundle":    agentFile("/ca-bundle.crt"),
-	"cert":         agentFile("/cert.pem"),
-	"key":          agentFile("/key.pem"),
+	"unit":              profiled("agent_unit"),
+	"env_file":          profiled("agent_env_file"),
+	"api_variable":      agentVariable(func(n profile.AgentNames) string { return n.API }),
+	"terminal_variable": agentVariable(func(n profile.AgentNames) string { return n.Terminal }),
+	"binary":            profiled("agent_binary"),
+	"diag_dir":          profiled("agent_record"),
+	"api_base":          profiled("api_base"),
+	"api_url":           profiled("node_runtime_api_url"),
+	"terminal_url":      profiled("node_terminal_url"),
+	"ca_bundle":         agentFile(func(_, _, bundle string) string { return bundle }),
+	"cert":              agentFile(func(cert, _, _ string) string { return cert }),
+	"key":               agentFile(func(_, key, _ string) string { return key }),
 
 	"terminal_base": profiled("terminal_base"),
 	"os_user":       world.OSUser,
@@ -98,11 +101,22 @@ func profiled(key string) func(c *hop.Case) string {
 	return func(c *hop.Case) string { return c.Expected(key) }
 }
 
-// agentFile returns a path in the agent's folder.
-func agentFile(name string) func(c *hop.Case) string {
+// agentFile returns the path of one of the agent's files.
+func agentFile(which func(cert, key, bundle string) string) func(c *hop.Case) string {
 	return func(c *hop.Case) string {
-		if dir := c.Expected("agent_dir"); dir != "" {
-			return hop.Join(dir, name)
+		if c.Expected("agent_dir") == "" && c.Expected("agent_cert") == "" {
+			return ""
+		}
+		return which(profile.AgentFilesIn(c.Subject.Expected))
+	}
+}
+
+// agentVariable returns the name of a setting of the agent that is a variable of its environment, "" if it is none.
+func agentVariable(which func(n profile.AgentNames) string) func(c *hop.Case) string {
+	return func(c *hop.Case) string {
+		if name := which(c.AgentNames()); !strings.ContainsAny(name, "/#:") && name != profile.Absent &&
+			c.Expected("agent") == "" {
+			return name
 		}
 		return ""
 	}

@@ -79,10 +79,11 @@ func TokenState(c *hop.Case) classify.TokenState {
 		}
 	}
 	f := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile)
-	if !f.Passed() || f.Env == nil || !slices.Contains(f.Request.Env, EnvToken) {
+	token := c.AgentNames().Token
+	if !f.Passed() || f.Env == nil || !slices.Contains(f.Request.Env, token) {
 		return state
 	}
-	held := f.Env.Secret[EnvToken]
+	held := f.Env.Secret[token]
 	if held == "" || held == "empty" {
 		return classify.TokenGone
 	}

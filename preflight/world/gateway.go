@@ -77,7 +77,7 @@ func BrowserNeverReachedGateway(c *hop.Case) bool {
 
 // AskUnknownSession asks the terminal listener of the running agent for a session that no gateway has.
 func AskUnknownSession(e *hop.Env, _ *hop.Case) diag.Request {
-	return e.AsAgent(diag.OpWS, "GPUAAS_TERMINAL_API_URL", profile.PathNodeTerminal,
+	return e.AsAgent(diag.OpWS, e.Profile.Agent.Terminal, profile.PathNodeTerminal,
 		map[string]string{"session_id": hop.UnknownSessionID})
 }
 

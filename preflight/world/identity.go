@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -59,9 +60,6 @@ func SignalOfReason(code diag.ReasonCode) diag.Signal {
 		diag.ReasonAgentVersionDrift:           diag.SigVersionDrift,
 	}[code], diag.SigHeartbeatStale)
 }
-
-// EnvToken is the agent's variable with an enrollment token.
-const EnvToken = "GPUAAS_ENROLLMENT_TOKEN"
 
 // TrustedCAs returns the CA that signs node certificates now, and the CA that the node ingress trusts: the signing CA
 // if the platform reports it as trusted, or if a certificate of it was let in. While a CA is replaced the ingress
@@ -131,7 +129,9 @@ func ForeignIssuer(c *hop.Case) bool {
 // the node's settings.
 func AsProfiled(c *hop.Case) bool {
 	env, want := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile), c.Expected("node_runtime_api_url")
-	return env != nil && env.Env != nil && want != "" && hop.SameEndpoint(env.Env.Values["GPUAAS_API_URL"], want)
+	name := c.AgentNames().API
+	return ((env != nil && env.Env != nil) || strings.Contains(name, "://")) && want != "" &&
+		hop.SameEndpoint(c.AgentSetting(env, name), want)
 }
 
 // TokenRead reports whether an answer shows that a token was read.
@@ -182,7 +182,7 @@ func Issued(c *hop.Case, f *diag.Fact) string {
 
 // OurAgent tells whether the node's agent is gpuaas-agent. It is the one reading of whose agent it is: a rule about
 // gpuaas-agent's files and variables holds where it is, and not where it is not. The program itself decides; without
-// one that could be read, a process that runs without GPUAAS_API_URL, which gpuaas-agent needs to start, and then a
+// one that could be read, a process that runs without its API's variable, which gpuaas-agent needs to start, and then a
 // profile that declares another agent.
 func OurAgent(c *hop.Case) Known {
 	binary, reach := c.Fact(diag.HopNodeReadiness, hop.StepBinary), c.Fact(diag.HopNodeRuntimeAPI, hop.StepReach)

@@ -121,7 +121,7 @@ func otherNode(c *hop.Case) string {
 	if !env.Passed() || env.Env == nil || id == nil || id.Cert == nil || c.Subject.NodeID == "" {
 		return ""
 	}
-	name := env.Env.Values["GPUAAS_NODE_ID"]
+	name := c.AgentSetting(env, c.AgentNames().NodeID)
 	if name == "" || SameNode(c, name) || !boundTo(id.Cert, name) {
 		return ""
 	}

@@ -89,9 +89,9 @@ func hears(f *diag.Fact) int {
 	return unknownSide
 }
 
-// CulpritAgentURL is the culprit if the running agent uses another API than the profile's: the failure there and
+// CulpritAgentURL returns the culprit if the running agent uses another API than the profile's: the failure there and
 // the difference are one fault.
-const CulpritAgentURL = "node GPUAAS_API_URL"
+func CulpritAgentURL(c *hop.Case) string { return "node " + c.AgentNames().API }
 
 // ListenerReplied reports whether a listener answered, even with a refusal: a node ingress's 400 or alert, the end of a
 // connection without a certificate, a 404, a login page.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -86,8 +87,8 @@ var overtaken = [...]struct {
 
 // addDrift adds what the endpoints that the agent reported show. The walk knows which of them differs, and since when.
 func addDrift(c *hop.Case, n *classify.NodeEvidence) {
-	api, apiNow := reportedDrift(c, "node.agent_api_url", "GPUAAS_API_URL", "node_runtime_api_url")
-	terminal, terminalNow := reportedDrift(c, "node.agent_terminal_url", "GPUAAS_TERMINAL_API_URL", "node_terminal_url")
+	api, apiNow := reportedDrift(c, "node.agent_api_url", c.AgentNames().API, "node_runtime_api_url")
+	terminal, terminalNow := reportedDrift(c, "node.agent_terminal_url", c.AgentNames().Terminal, "node_terminal_url")
 	if apiNow && !AgentEndpointWorks(c) {
 		n.EndpointDrift = "the agent reports " + hop.EndpointOf(ReadModel(c, "node.agent_api_url")) + ", the profile says " +
 			hop.EndpointOf(c.Expected("node_runtime_api_url"))
@@ -111,7 +112,8 @@ func reportedDrift(c *hop.Case, field, variable, want string) (drifted, now bool
 		return false, false
 	}
 	f := c.Fact(diag.HopNodeRecoveryStatus, hop.StepProfile)
-	over := f.Passed() && f.Env != nil && f.Env.Values[variable] != "" && hop.SameEndpoint(f.Env.Values[variable], wanted)
+	over := c.AgentSetting(f, variable) != "" && hop.SameEndpoint(c.AgentSetting(f, variable), wanted) &&
+		(f.Passed() || strings.Contains(variable, "://"))
 	return true, !over
 }
 

@@ -8,10 +8,13 @@ type AgentView struct {
 	Source  string            // process | env_file; "" if neither could be read
 	Env     map[string]string // only the names in EnvNames
 	Denied  bool              // the environment exists but may not be read
+
+	files []string // environment files of the unit
 }
 
 // Sources of an agent's environment.
 const (
 	SourceProcess = "process"
 	SourceEnvFile = "env_file"
+	SourceFile    = "file" // no environment: values in files
 )

@@ -6,6 +6,7 @@ import (
 	"crypto"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -18,12 +19,15 @@ import (
 // file_missing, file_unreadable, file_unparseable, file_mismatch (the key belongs to another certificate),
 // mtls_cert_not_yet_valid, mtls_cert_expired. A certificate of another node is not a failure here: NodeBound shows it.
 func (p *Prober) cert(_ context.Context, req diag.Request, f *diag.Fact) {
-	text, err := measure.ReadPEM(req.Cert)
+	text, err := measure.ReadCAs(req.Cert)
 	if err != nil {
 		measure.Fail(f, "cert", measure.FileWord(err), err)
 		return
 	}
 	chain, err := measure.ParseCerts(text)
+	if err != nil && measure.IsPKCS12(text) {
+		err = errors.New("it is PKCS#12, which is not read here: the agent's certificate and key are needed in PEM")
+	}
 	if err != nil {
 		measure.Fail(f, "cert", diag.FileUnparseable, fmt.Errorf("%s: %w", req.Cert, err))
 		return

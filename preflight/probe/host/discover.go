@@ -24,6 +24,7 @@ func DiscoverAgent(ctx context.Context, unit, envFile string) AgentView {
 		}
 	}
 	a.ReadEnv(files...)
+	a.files = files
 	return a
 }
 
@@ -60,6 +61,26 @@ func (a *AgentView) readProcess() {
 	if env := only(all, EnvNames[:]); len(env) > 0 {
 		a.Source, a.Env = SourceProcess, env
 	}
+}
+
+// variable returns a variable of the running process's environment, else of the unit's files, else of EnvFile; "" if it
+// is not set.
+func (a *AgentView) variable(name string) (string, error) {
+	if a.PID > 0 {
+		all, err := processEnv(a.PID)
+		if v := all[name]; v != "" || (err != nil && !gone(err)) {
+			return v, err
+		}
+	}
+	files := a.files
+	if len(files) == 0 && a.EnvFile != "" {
+		files = []string{a.EnvFile}
+	}
+	if len(files) == 0 {
+		return "", nil
+	}
+	all, err := readEnvFiles(files)
+	return all[name], err
 }
 
 // processEnv returns the environment with which a process was started, including secrets: callers select names.

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io/fs"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -20,16 +19,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 )
 
-// secretParts mark names of variables whose value is never reported.
-var secretParts = [...]string{"TOKEN", "KEY", "SECRET", "PASSW", "CREDENTIAL", "COOKIE"}
-
-// isSecretName reports whether the value of a variable must not be reported. Public keys may be.
-func isSecretName(name string) bool {
-	upper := strings.ToUpper(name)
-	return measure.ContainsAny(upper, secretParts[:]) && !strings.HasSuffix(upper, "_PUBKEYS") &&
-		!strings.HasSuffix(upper, "_PUBKEY")
-}
-
 // keyToken is the only variable that a running agent reads again: a rotated token needs no restart.
 const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
 
@@ -37,6 +26,37 @@ const keyToken = "GPUAAS_ENROLLMENT_TOKEN"
 // file if that changed since. An unset name is absent. Failures: file_missing (no process and no file), not_permitted,
 // file_unreadable.
 func (p *Prober) env(ctx context.Context, req diag.Request, f *diag.Fact) {
+	all := req.Env
+	req.Env = slices.DeleteFunc(slices.Clone(all), ofFile)
+	if len(req.Env) > 0 || len(all) == 0 {
+		p.variables(ctx, req, f)
+	} else {
+		f.Env = &diag.EnvFacts{Source: SourceFile, Values: map[string]string{}}
+	}
+	p.fileSettings(slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !ofFile(name) }), f)
+}
+
+// fileSettings adds the settings that are values in files. A file without the key lacks the setting.
+func (p *Prober) fileSettings(names []string, f *diag.Fact) {
+	for _, name := range names {
+		if f.Env == nil {
+			return
+		}
+		v, err := p.Agent.setting(name, p.Commands)
+		switch {
+		case err == nil:
+			f.Env.Values[name] = v
+		case errors.As(err, new(*missingSetting)):
+			f.Detail = measure.JoinDetail(f.Detail, err.Error())
+		default:
+			f.Env = nil
+			measure.Fail(f, "env", measure.FileWord(err), err)
+		}
+	}
+}
+
+// variables is env for names of variables.
+func (p *Prober) variables(ctx context.Context, req diag.Request, f *diag.Fact) {
 	agent := p.Agent
 	if req.Unit != "" && req.Unit != agent.Unit {
 		agent = AgentView{Unit: req.Unit}
@@ -173,22 +193,6 @@ func until(value string) string {
 		return ""
 	}
 	return "until " + c.ExpiresAt.UTC().Format(time.RFC3339)
-}
-
-// withoutUserinfo removes credentials from a URL (usually a proxy's).
-func withoutUserinfo(value string) string {
-	if !strings.Contains(value, "@") {
-		return value
-	}
-	u, err := url.Parse(value)
-	if err != nil {
-		return diag.Redacted
-	}
-	if u.User == nil {
-		return value
-	}
-	u.User = nil
-	return u.String()
 }
 
 // processAge reports how old a running process's environment is: as old as the file that it came from, unless that was

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -181,30 +180,36 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// EnvNames are the names that a request may use as ${NAME}: they are expanded from the environment with which the
-// running agent was started. None of them is secret.
+// EnvNames are the names of gpuaas-agent's settings, which any request may use as ${NAME}: they are expanded from the
+// environment with which the running agent was started. None of them is secret.
 var EnvNames = [...]string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID"}
 
-// Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced from env. The
-// error names the first name that is not in EnvNames or has no value.
-func Expand(req diag.Request, env map[string]string) (diag.Request, error) {
+// Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced by a setting of
+// the agent. Without others, only those of EnvNames are; with others, which an operator's own helper may use, any variable
+// that is no secret, and any FILE#KEY. The error names the first name that may not be used or has no value.
+func Expand(req diag.Request, agent *AgentView, others bool) (diag.Request, error) {
 	var missing error
-	expand := func(s string) string {
-		return replaceRefs(s, func(name string) string {
-			v := env[name]
-			if missing == nil {
-				switch {
-				case !slices.Contains(EnvNames[:], name):
-					missing = fmt.Errorf("%s is not a name that requests may use", name)
-				case v == "":
-					missing = fmt.Errorf("%s is not set in the agent's environment", name)
-				}
-			}
-			return v
-		})
+	value := func(name string) string {
+		v, err := agent.setting(name, others)
+		if missing == nil {
+			missing = err
+		}
+		return v
 	}
-	for _, field := range []*string{&req.Target, &req.Resolve, &req.ServerName, &req.Body, &req.NodeID} {
+	expand := func(s string) string { return replaceRefs(s, value) }
+	for _, field := range []*string{&req.Resolve, &req.ServerName, &req.Body, &req.NodeID} {
 		*field = expand(*field)
+	}
+	if strings.HasPrefix(req.Target, "${") {
+		req.Target = replaceRefs(req.Target, func(name string) string {
+			v := value(name)
+			if v == "" || slices.Contains(EnvNames[:], name) {
+				return v
+			}
+			return strings.TrimRight(asURL(v), "/")
+		})
+	} else {
+		req.Target = expand(req.Target)
 	}
 	if req.Header != nil {
 		req.Header = maps.Clone(req.Header)
@@ -225,7 +230,7 @@ func replaceRefs(s string, value func(name string) string) string {
 			return out.String()
 		}
 		name, after, closed := strings.Cut(rest, "}")
-		if closed && validName(name) {
+		if closed && (validName(name) || ofFile(name)) {
 			out.WriteString(value(name))
 			s = after
 			continue

@@ -14,7 +14,8 @@ func TestExpand(t *testing.T) {
 		Target: "${GPUAAS_API_URL}/nodes/${GPUAAS_NODE_ID}", Body: `{"n":"${GPUAAS_NODE_ID}"}`, NodeID: "${GPUAAS_NODE_ID}",
 		Header: map[string]string{"X-Node": "${GPUAAS_NODE_ID}"}, Resolve: "10.0.0.1",
 	}
-	got, err := Expand(req, env)
+	agent := &AgentView{Env: env}
+	got, err := Expand(req, agent, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,11 +31,11 @@ func TestExpand(t *testing.T) {
 		"${GPUAAS_ENROLLMENT_TOKEN}/x": "GPUAAS_ENROLLMENT_TOKEN is not a name that requests may use",
 		"${HOME}/${GPUAAS_API_URL}":    "HOME is not a name that requests may use",
 	} {
-		if _, err := Expand(diag.Request{Target: target}, env); err == nil || err.Error() != want {
+		if _, err := Expand(diag.Request{Target: target}, agent, false); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
-	if got, err := Expand(diag.Request{Body: "$HOME ${} $(x)"}, nil); err != nil || got.Body != "$HOME ${} $(x)" {
+	if got, err := Expand(diag.Request{Body: "$HOME ${} $(x)"}, &AgentView{}, false); err != nil || got.Body != "$HOME ${} $(x)" {
 		t.Errorf("what is no name stays: %q %v", got.Body, err)
 	}
 }

@@ -49,6 +49,8 @@ func DiscoverAgent(_ context.Context, unit, envFile string) AgentView {
 	return AgentView{Unit: unit, EnvFile: envFile}
 }
 
+func (a *AgentView) variable(string) (string, error) { return "", errLinuxOnly }
+
 // ReadEnv reads nothing.
 func (a *AgentView) ReadEnv(...string) {}
 

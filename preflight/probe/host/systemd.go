@@ -34,6 +34,9 @@ var properties = strings.Join([]string{
 
 // showUnit queries systemd. A missing unit is not an error: its LoadState is not-found.
 func showUnit(ctx context.Context, unit string) (host.Unit, error) {
+	if u, found, err := locate(ctx, unit); found {
+		return u, err
+	}
 	if !isUnitName(unit) {
 		return nil, fmt.Errorf("%q is not a unit name", unit)
 	}
@@ -131,7 +134,7 @@ type unitBatch struct {
 // show answers like showUnit. If the batch fails, each caller queries for itself, since one unit's problem or the end
 // of one caller's time must not fail another's query; but a systemd that hangs is not queried twice.
 func (u *units) show(ctx context.Context, unit string) (host.Unit, error) {
-	if !isUnitName(unit) {
+	if !isUnitName(unit) || isLocator(unit) {
 		return showUnit(ctx, unit)
 	}
 	b, leads := u.join(unit)

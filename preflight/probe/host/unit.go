@@ -4,6 +4,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,7 +126,7 @@ func unitWord(u *diag.UnitFacts) (diag.Failure, string) {
 	}
 	switch {
 	case u.Load == "not-found" && u.Active != "active":
-		return diag.UnitMissing, "systemd has no such unit"
+		return diag.UnitMissing, cmp.Or(missingWords[u.Sub], "systemd has no such unit")
 	case u.Active == "active" || u.Active == "reloading" || u.Active == "refreshing":
 		return diag.OK, ""
 	case u.Load == "masked":

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -110,4 +112,51 @@ func ReadPEM(name string) ([]byte, error) {
 		err = &os.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", maxPEM)}
 	}
 	return text, err
+}
+
+const (
+	maxCAFiles = 1000    // files of a folder with CA certificates
+	maxCAs     = 4 << 20 // bytes of them together
+)
+
+// ReadCAs reads a file with CA certificates, or all of a folder with one or more in each file, under any name: a folder
+// that OpenSSL has hashed holds each twice.
+func ReadCAs(name string) ([]byte, error) {
+	if st, err := os.Stat(name); err != nil || !st.IsDir() {
+		return ReadPEM(name)
+	}
+	entries, err := os.ReadDir(name)
+	if err != nil {
+		return nil, err
+	}
+	var all []byte
+	var last error
+	seen := map[string]bool{}
+	for i, e := range entries {
+		if i >= maxCAFiles || len(all) > maxCAs {
+			return nil, &os.PathError{Op: "read", Path: name,
+				Err: fmt.Errorf("more than %d files, or %d bytes", maxCAFiles, maxCAs)}
+		}
+		text, err := ReadPEM(filepath.Join(name, e.Name()))
+		switch {
+		case err != nil:
+			last = err
+		case bytes.Contains(text, []byte("-----BEGIN CERTIFICATE-----")) && !seen[string(text)]:
+			seen[string(text)] = true
+			all = append(append(all, text...), '\n')
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case last != nil:
+		return nil, last
+	}
+	return ReadPEM(name)
+}
+
+// IsPKCS12 reports whether a file is PKCS#12, which has the certificate and its key under a password.
+func IsPKCS12(text []byte) bool {
+	data := []byte{0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x01} // PKCS#7 data
+	return len(text) > 2 && text[0] == 0x30 && bytes.Contains(text[:min(len(text), 64)], data)
 }

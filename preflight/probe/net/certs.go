@@ -32,7 +32,7 @@ func readTrust(req diag.Request) (trust, error) {
 	case req.CABundle != "":
 		t.source = req.CABundle
 		var err error
-		if text, err = measure.ReadPEM(req.CABundle); err != nil {
+		if text, err = measure.ReadCAs(req.CABundle); err != nil {
 			return t, err
 		}
 	default:
