@@ -9,7 +9,6 @@ type TerminalKind string
 const (
 	TerminalNone TerminalKind = "none"
 	TerminalWS   TerminalKind = "terminal-ws"     // a shell over a WebSocket
-	TerminalSSH  TerminalKind = "ssh-only"        // an SSH login as the tenant's user
 	TerminalExec TerminalKind = "kubernetes-exec" // exec in a pod, by the Kubernetes API
 )
 
@@ -37,10 +36,6 @@ type Terminal struct {
 	InputText bool   `json:"input_text,omitempty"` // Input is sent as a text message, else as a binary one
 	// Closes has the meanings of close codes, each one of CloseMeanings
 	Closes map[int]string `json:"closes,omitempty"`
-
-	// of an SSH login: the operator's files, and the jump host
-	KnownHosts string `json:"known_hosts,omitempty"`
-	Jump       string `json:"jump,omitempty"`
 }
 
 // TerminalFrame is what one kind of message means: it is about a message that has all that the row names. The first
@@ -110,10 +105,7 @@ func (t *Terminal) CloseMeans(code int) CloseMeaning {
 
 // Server is what answers for a terminal of this kind, for a text.
 func (t *Terminal) Server() string {
-	switch t.Kind {
-	case TerminalSSH:
-		return "the SSH server"
-	case TerminalExec:
+	if t.Kind == TerminalExec {
 		return "the Kubernetes API"
 	}
 	return "the terminal's server"

@@ -61,6 +61,7 @@ func problems(p *Profile) []problem {
 	out = append(out, p.plaintext()...)
 	commandProblems(p, add)
 	appProblems(p, add)
+	taskProblems(&p.Task, add)
 	terminalProblems(p, add)
 	add("gpu.policy", checkGPUPolicy(p.GPU))
 	add("kind", checkKind(p.Kind))

@@ -23,7 +23,7 @@ const (
 func (p Profile) WithDefaults() Profile {
 	p.Agent = p.Agent.withDefaults(p.Kind)
 	p.Policy = withDefaultPolicy(p.Policy)
-	p.Terminal = p.Terminal.withDefaults(p.SSH)
+	p.Terminal = p.Terminal.withDefaults()
 	if p.Terminal.Kind == diag.TerminalExec && p.TerminalBase == "" { // the API is the terminal's server
 		p.TerminalBase, p.TerminalResolveAddress = p.APIBase, p.APIResolveAddress
 	}

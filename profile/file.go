@@ -58,7 +58,6 @@ func (p *Profile) mayUse(path string, lines map[string]int, foreign error) error
 	for _, used := range append(p.secrets(), []usedKey{
 		{"ssh.identity", p.SSH.Identity != ""},
 		{"platform_ssh.identity", p.PlatformSSH.Identity != ""},
-		{"terminal.identity", p.Terminal.Identity != ""},
 		{"agent.version_command", p.Agent.VersionCommand != nil},
 		{"chaos.ca_key", p.Chaos.CAKey != ""},
 	}...) {
@@ -107,7 +106,6 @@ func parse(path string, data []byte) (p Profile, lines map[string]int, err error
 func settlePaths(p *Profile, dir string) {
 	paths := []*string{
 		&p.SSH.Identity, &p.SSH.KnownHosts, &p.PlatformSSH.Identity, &p.PlatformSSH.KnownHosts,
-		&p.Terminal.Identity, &p.Terminal.KnownHosts,
 		&p.Auth.TokenFile, &p.Auth.EdgeCookieFile, &p.Trust.OperatorCA, &p.Trust.NodeCA,
 		&p.Chaos.CACert, &p.Chaos.CAKey,
 	}

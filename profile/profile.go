@@ -50,6 +50,7 @@ type Profile struct {
 	Policy      map[string]int64             `yaml:"policy,omitempty"`  // catalogue keys; may tighten
 	Budgets     map[diag.HopID]time.Duration `yaml:"budgets,omitempty"` // per hop, e.g. 5s
 	Mapping     Mapping                      `yaml:"mapping,omitempty"`
+	Task        Task                         `yaml:"task,omitempty"`
 	Terminal    Terminal                     `yaml:"terminal,omitempty"`
 	// Hops adds optional hops to this environment's walks, or leaves them out; see OptionalHops
 	Hops  map[diag.HopID]bool `yaml:"hops,omitempty"`
@@ -158,7 +159,7 @@ type Chaos struct {
 // Files returns the paths of the files that the profile names, "" for those that are not set.
 func (p Profile) Files() []string {
 	files := []string{p.Auth.TokenFile, p.Auth.EdgeCookieFile, p.Trust.OperatorCA, p.Trust.NodeCA, p.SSH.Identity,
-		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts, p.Terminal.Identity, p.Terminal.KnownHosts}
+		p.SSH.KnownHosts, p.PlatformSSH.Identity, p.PlatformSSH.KnownHosts}
 	if p.GPU.IsFile() {
 		files = append(files, p.GPU.Policy)
 	}

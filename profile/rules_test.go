@@ -558,9 +558,8 @@ func TestOneMistakeAtATime(t *testing.T) {
 // TestFilesOfAProfile: every file that a profile names.
 func TestFilesOfAProfile(t *testing.T) {
 	p := Profile{Auth: Auth{TokenFile: "1", EdgeCookieFile: "2"}, Trust: Trust{OperatorCA: "3", NodeCA: "4"},
-		SSH: SSH{Identity: "5", KnownHosts: "6"}, PlatformSSH: SSH{Identity: "7", KnownHosts: "8"},
-		Terminal: Terminal{Identity: "10", KnownHosts: "11"}}
-	want := []string{"1", "2", "3", "4", "5", "6", "7", "8", "10", "11"}
+		SSH: SSH{Identity: "5", KnownHosts: "6"}, PlatformSSH: SSH{Identity: "7", KnownHosts: "8"}}
+	want := []string{"1", "2", "3", "4", "5", "6", "7", "8"}
 	if got := p.Files(); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}

@@ -28,15 +28,7 @@ type Terminal struct {
 	InputAs      string               `yaml:"input_as,omitempty"` // binary | text
 	Closes       map[int]string       `yaml:"closes,omitempty"`   // code -> one of diag.CloseMeanings
 
-	// of an SSH login; host and user may have the placeholders of a path, and {os_user}
-	Host       string `yaml:"host,omitempty"`
-	User       string `yaml:"user,omitempty"`
-	Port       int    `yaml:"port,omitempty"`
-	Identity   string `yaml:"identity,omitempty"`    // default ssh.identity
-	KnownHosts string `yaml:"known_hosts,omitempty"` // default ssh.known_hosts
-	Jump       string `yaml:"jump,omitempty"`
-
-	// of an exec in a pod, with the same placeholders
+	// of an exec in a pod; with the placeholders node_id, allocation_id and os_user
 	Namespace string   `yaml:"namespace,omitempty"`
 	Pod       string   `yaml:"pod,omitempty"`
 	Container string   `yaml:"container,omitempty"`
@@ -68,18 +60,13 @@ func (t Terminal) IsReference() bool {
 // foreign reports whether the profile declares a terminal of another platform: then no default path of a terminal is
 // known.
 func (t Terminal) foreign() bool {
-	return t.Kind != "" && (t.Kind != diag.TerminalWS || cmp.Or(t.Like, likeReference) != likeReference)
+	return (t.Kind != "" && t.Kind != diag.TerminalWS) || cmp.Or(t.Like, likeReference) != likeReference
 }
 
 // withDefaults returns every value of the terminal, as set or else as its dialect has it. The reference platform's
 // stays as it is.
-func (t Terminal) withDefaults(ssh SSH) Terminal {
-	switch {
-	case t.IsReference(), t.Kind == diag.TerminalNone:
-		return t
-	case t.Kind == diag.TerminalSSH:
-		t.Token = TokenNone
-		t.Identity, t.KnownHosts = cmp.Or(t.Identity, ssh.Identity), cmp.Or(t.KnownHosts, ssh.KnownHosts)
+func (t Terminal) withDefaults() Terminal {
+	if t.IsReference() || t.Kind == diag.TerminalNone {
 		return t
 	}
 	d := dialects[cmp.Or(t.Like, likeReference)]
@@ -120,9 +107,9 @@ func (t Terminal) Speaks() *diag.Terminal {
 		return nil
 	}
 	return &diag.Terminal{
-		Kind: t.Kind, Reference: t.OfReference(), Own: t.Token == TokenAuth, TokenIn: t.TokenIn, TokenName: t.TokenName, Hello: t.Hello, AtOnce: t.Ready == "none",
+		Kind: t.Kind, Reference: t.OfReference(), Own: t.Token == TokenAuth, TokenIn: t.TokenIn, TokenName: t.TokenName,
+		Hello: t.Hello, AtOnce: t.Ready == "none",
 		Frames: t.Frames, Input: t.Input, InputText: t.InputAs == "text", Closes: t.Closes,
-		KnownHosts: t.KnownHosts, Jump: t.Jump,
 	}
 }
 
@@ -155,7 +142,7 @@ func (p *Profile) AllocationFree() bool {
 	if !t.foreign() || t.Kind == diag.TerminalNone || !p.Mapping.Lacks(PathTerminalToken) {
 		return false
 	}
-	for _, template := range append([]string{p.Mapping.template(PathTerminalWS), t.Host, t.User, t.Namespace, t.Pod,
+	for _, template := range append([]string{p.Mapping.template(PathTerminalWS), t.Namespace, t.Pod,
 		t.Container}, t.Command...) {
 		if slices.ContainsFunc(placeholdersOf(template), func(name string) bool {
 			return name == "allocation_id" || name == "os_user"

@@ -11,8 +11,7 @@ import (
 )
 
 // terminalKinds are the values of terminal.kind.
-var terminalKinds = []string{string(diag.TerminalNone), string(diag.TerminalWS), string(diag.TerminalSSH),
-	string(diag.TerminalExec)}
+var terminalKinds = []string{string(diag.TerminalNone), string(diag.TerminalWS), string(diag.TerminalExec)}
 
 // terminalProblems reports invalid settings of the terminal.
 func terminalProblems(p *Profile, add func(key string, err error)) {
@@ -45,7 +44,6 @@ func terminalProblems(p *Profile, add func(key string, err error)) {
 	for code, meaning := range t.Closes {
 		add(fmt.Sprintf("terminal.closes.%d", code), checkClose(code, meaning))
 	}
-	checkLoginOf(t, add)
 	checkExec(t, add)
 }
 
@@ -76,12 +74,6 @@ func (t *Terminal) misplaced() map[string]string {
 		{"hello", t.Hello != nil, []diag.TerminalKind{diag.TerminalWS}},
 		{"input", t.Input != "", []diag.TerminalKind{diag.TerminalWS}},
 		{"closes", t.Closes != nil, []diag.TerminalKind{diag.TerminalWS, diag.TerminalExec}},
-		{"host", t.Host != "", []diag.TerminalKind{diag.TerminalSSH}},
-		{"user", t.User != "", []diag.TerminalKind{diag.TerminalSSH}},
-		{"port", t.Port != 0, []diag.TerminalKind{diag.TerminalSSH}},
-		{"identity", t.Identity != "", []diag.TerminalKind{diag.TerminalSSH}},
-		{"known_hosts", t.KnownHosts != "", []diag.TerminalKind{diag.TerminalSSH}},
-		{"jump", t.Jump != "", []diag.TerminalKind{diag.TerminalSSH}},
 		{"namespace", t.Namespace != "", []diag.TerminalKind{diag.TerminalExec}},
 		{"pod", t.Pod != "", []diag.TerminalKind{diag.TerminalExec}},
 		{"container", t.Container != "", []diag.TerminalKind{diag.TerminalExec}},
@@ -130,7 +122,7 @@ func checkClose(code int, meaning string) error {
 	return oneOf("a close", meaning, known)
 }
 
-// templateVars are the placeholders of a login's and a pod's templates.
+// templateVars are the placeholders of a pod's templates.
 var templateVars = []string{"node_id", "allocation_id", "os_user"}
 
 // placeholdersOf returns the names in braces of a template.
@@ -158,21 +150,6 @@ func checkTemplate(v string, vars []string, check func(string) error) error {
 		filled[name] = "x"
 	}
 	return check(Fill(v, filled))
-}
-
-// checkLoginOf reports invalid settings of a terminal that is an SSH login.
-func checkLoginOf(t *Terminal, add func(key string, err error)) {
-	if t.Kind != diag.TerminalSSH {
-		return
-	}
-	if t.Host == "" {
-		add("terminal.kind", errors.New("an ssh-only terminal needs terminal.host, the host of ssh user@host"))
-	}
-	add("terminal.host", checkTemplate(t.Host, templateVars, CheckID))
-	add("terminal.user", checkTemplate(t.User, templateVars, checkLogin))
-	if t.Port != 0 {
-		add("terminal.port", checkPort(t.Port))
-	}
 }
 
 // checkExec reports invalid settings of exec in a pod.

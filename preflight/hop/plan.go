@@ -50,6 +50,9 @@ func NewSubject(p profile.Profile, nodeID, nodeHost, allocationID, sessionID str
 		}
 	}
 	maps.Copy(s.Expected, p.Agent.Expected())
+	for state, words := range p.Task.States() {
+		s.Expected["task_"+state] = strings.Join(words, ",")
+	}
 	if near := p.OtherNodes(nodeID); near != "" {
 		s.Expected["other_nodes"] = near
 	}

@@ -159,7 +159,7 @@ func lacks(m profile.Mapping, paths, fields []string) string {
 
 // NoTerminalBase returns what the profile lacks for a hop that uses the browser's terminal gateway.
 func NoTerminalBase(p *profile.Profile) string {
-	if p.TerminalBase == "" && p.Terminal.Kind != diag.TerminalSSH {
+	if p.TerminalBase == "" {
 		return "no terminal base given"
 	}
 	return ""

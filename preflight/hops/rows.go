@@ -138,6 +138,10 @@ func issued(j judged) string       { return world.Issued(j.c, j.f) }
 func letIn(j judged) string        { return world.LetIn(j.c, j.f) }
 func noPlatform(j judged) string   { return world.OfNoPlatform(j.f) }
 
+func frameCode(j judged) string    { return j.f.WS.FrameCode }
+func frameMessage(j judged) string { return j.f.WS.FrameMessage }
+func lastLines(j judged) string    { return world.LastLines(j.f) }
+
 // detail is what the probe adds to a failure.
 func detail(j judged) string {
 	if j.f.Detail == "" {

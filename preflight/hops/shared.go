@@ -51,7 +51,8 @@ func askSession(e *hop.Env, c *hop.Case) diag.Request {
 		Op: diag.OpSession, Target: url, Query: query, Resolve: e.Profile.TerminalResolveAddress,
 		CABundle: e.Profile.Trust.OperatorCA, Header: header, Cookie: e.Cookie,
 		InsecureHTTP: e.Profile.InsecureHTTP, Subprotocols: terminalProtocols(e.Profile.Terminal),
-		Terminal: e.Profile.Terminal.Speaks(), Token: mint.HTTP.Kept, Extract: e.Profile.Mapping.Extract(hop.FieldErrorCode, "error.message"),
+		Terminal: e.Profile.Terminal.Speaks(), Token: mint.HTTP.Kept,
+		Extract: e.Profile.Mapping.Extract(hop.FieldErrorCode, "error.message"),
 	}
 }
 

@@ -156,9 +156,6 @@ var shellRows = rows{
 var shellNotReached = fails(diag.SigPTYFailed, "no shell was reached: %s", saw)
 
 func sessionRow(c *hop.Case) *diag.Fact { return c.Fact(diag.HopTerminalOpenTask, hop.StepSessionRow) }
-func frameCode(j judged) string         { return j.f.WS.FrameCode }
-func frameMessage(j judged) string      { return j.f.WS.FrameMessage }
-func lastLines(j judged) string         { return world.LastLines(j.f) }
 
 // shellExited reports whether the shell ended by itself, by its exit code or by the gateway's row.
 func shellExited(j judged) bool {

@@ -1,9 +1,10 @@
 package hops
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -25,7 +26,7 @@ func nodeTaskRoundtrip() hop.Hop {
 	id := diag.HopNodeTaskRoundtrip
 	paths, fields := []string{profile.PathNodeTasks, profile.PathTask}, []string{"task.id", "task.status"}
 	return hop.Hop{
-		ID: id, Agent: true, Budget: roundtripBudget,
+		ID: id, Absent: noTask, Agent: true, Budget: roundtripBudget,
 		Causes: hop.Causes{
 			ExplainedBy: []diag.HopID{diag.HopNodeReadiness, diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		},
@@ -56,8 +57,8 @@ func nodeTaskRoundtrip() hop.Hop {
 				Ask: func(e *hop.Env, c *hop.Case) diag.Request {
 					req := e.Request("GET", profile.PathTask, map[string]string{"task_id": c.Field(id, hop.StepEnqueue, "task.id")},
 						"task.status", "task.queued_at", "task.claimed_at", "task.completed_at", "task.error_code")
-					req.Poll = &diag.Poll{Field: "task.status", Until: []string{"completed", "failed", "expired"},
-						EveryMS: world.TaskPollEvery.Milliseconds()}
+					req.Poll = &diag.Poll{Field: "task.status", Until: e.Profile.Task.Final(),
+						EveryMS: cmp.Or(e.Profile.Task.Every, world.TaskPollEvery).Milliseconds()}
 					return req
 				},
 			},
@@ -107,14 +108,27 @@ func nodeTaskRoundtrip() hop.Hop {
 	}
 }
 
+// noTask says why a platform has no tasks.
+func noTask(p *profile.Profile) string {
+	if p.Task.Kind == profile.TaskNone {
+		return "the profile declares no task (task.kind: none)"
+	}
+	return ""
+}
+
 func enqueueNoop(e *hop.Env, _ *hop.Case) diag.Request {
-	req := e.Request("POST", profile.PathNodeTasks, nil, "task.id")
+	req := e.Request("", profile.PathNodeTasks, nil, "task.id")
+	if req.Op == "" {
+		return req // nothing is sent to a path that the platform does not have
+	}
 	ttl := hop.Budget(e.Profile, &hop.Hop{ID: diag.HopNodeTaskRoundtrip, Budget: roundtripBudget}) + noopGrace
-	body, err := json.Marshal(map[string]any{
-		"type": "noop", "payload": map[string]any{}, "ttl_seconds": int(ttl.Seconds()), "correlation_id": e.CorrelationID,
+	contentType := ""
+	req.Method, contentType, req.Body = e.Profile.Task.Request(map[string]string{
+		"node_id": e.Subject.NodeID, "allocation_id": e.Subject.AllocationID, "correlation_id": e.CorrelationID,
+		"ttl_seconds": strconv.Itoa(int(ttl.Seconds())),
 	})
-	if err == nil {
-		req.Body = string(body)
+	if contentType != "" {
+		req.Header["Content-Type"] = contentType
 	}
 	return req
 }
@@ -133,7 +147,7 @@ func judgeRoundtrip(c *hop.Case) []diag.Finding {
 	case st == "":
 		return []diag.Finding{reading.Undecided(got, "the task could not be read: %s", reading.Saw(got))}
 	case !slices.Contains(world.TaskStates[:], st):
-		return []diag.Finding{reading.UnknownWord(got, "the no-op's status", st, world.TaskStates[:])}
+		return []diag.Finding{reading.UnknownWord(got, "the no-op's status", world.TaskWord(c), world.TaskWords(c))}
 	case st == "failed":
 		return []diag.Finding{world.RefusedNoop(c, got, why)}
 	case st != "completed" && st != "expired" && !world.WaitedFor(got):

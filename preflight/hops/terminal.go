@@ -3,9 +3,7 @@ package hops
 import (
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -24,8 +22,7 @@ func noTerminal(p *profile.Profile) string {
 
 // noTerminalSite says why a terminal has no site of its own, with a page, sessions, and streams of nodes.
 func noTerminalSite(p *profile.Profile) string {
-	switch p.Terminal.Kind {
-	case diag.TerminalSSH, diag.TerminalExec:
+	if p.Terminal.Kind == diag.TerminalExec {
 		return fmt.Sprintf("no part of a terminal of this kind (terminal.kind: %s)", p.Terminal.Kind)
 	}
 	return noTerminal(p)
@@ -48,9 +45,11 @@ func sessionNeeds(p *profile.Profile) *hop.Needs {
 	if t.OfReference() {
 		return nil
 	}
-	n := &hop.Needs{Session: true, NoAPI: true, Token: t.Token == profile.TokenAuth}
+	own := t.Token == profile.TokenAuth
+	n := hop.Needs{Session: true, NoAPI: true, Token: own}
 	if t.Kind == diag.TerminalWS {
-		n.Hops, n.Paths = []diag.HopID{diag.HopTerminalPublicRoute}, []string{profile.PathTerminalWS}
+		n = hop.Needs{Hops: []diag.HopID{diag.HopTerminalPublicRoute}, Session: true, NoAPI: true, Token: own,
+			Paths: []string{profile.PathTerminalWS}}
 		if !p.Mapping.Lacks(profile.PathTerminalToken) {
 			n.Hops = append(n.Hops, diag.HopTerminalTokenMint)
 			n.Facts = []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)}
@@ -59,11 +58,11 @@ func sessionNeeds(p *profile.Profile) *hop.Needs {
 			}
 		}
 	}
-	if strings.Contains(t.Host+t.User+t.Namespace+t.Pod+t.Container+strings.Join(t.Command, ""), "{os_user}") {
+	if strings.Contains(t.Namespace+t.Pod+t.Container+strings.Join(t.Command, ""), "{os_user}") {
 		n.Facts = append(n.Facts, hop.FactID(diag.HopAllocationBinding, hop.StepAllocation))
 		n.Fields = append(n.Fields, "allocation.os_user")
 	}
-	return n
+	return &n
 }
 
 // askForeign returns the request that opens a terminal of another platform; the zero request if its address is not
@@ -74,9 +73,6 @@ func askForeign(e *hop.Env, c *hop.Case) diag.Request {
 		"node_id": e.Subject.NodeID, "allocation_id": e.Subject.AllocationID, "os_user": world.OSUser(c),
 	}
 	req := diag.Request{Op: diag.OpSession, Terminal: t.Speaks()}
-	if t.Kind == diag.TerminalSSH {
-		return askLogin(req, t, vars)
-	}
 	req.Resolve, req.CABundle = e.Profile.TerminalResolveAddress, e.Profile.Trust.OperatorCA
 	req.Header, req.Cookie, req.InsecureHTTP = e.Headers(), e.Cookie, e.Profile.InsecureHTTP
 	req.Subprotocols = t.Subprotocols
@@ -110,22 +106,6 @@ func askForeign(e *hop.Env, c *hop.Case) diag.Request {
 	if req.Target == "" {
 		return diag.Request{}
 	}
-	return req
-}
-
-// askLogin completes the request for a terminal that is an SSH login.
-func askLogin(req diag.Request, t profile.Terminal, vars map[string]string) diag.Request {
-	to := url.URL{Scheme: "ssh", Host: profile.Fill(t.Host, vars)}
-	if strings.Contains(to.Host, ":") {
-		to.Host = "[" + to.Host + "]"
-	}
-	if t.Port != 0 {
-		to.Host = net.JoinHostPort(profile.Fill(t.Host, vars), strconv.Itoa(t.Port))
-	}
-	if user := profile.Fill(t.User, vars); user != "" {
-		to.User = url.User(user)
-	}
-	req.Target, req.Key = to.String(), t.Identity
 	return req
 }
 

@@ -15,8 +15,8 @@ var foreignURL = rows{
 	{when: func(j judged) bool {
 		at := j.c.Expected("terminal_base")
 		return j.minted() != "" && at != "" && !hop.SameEndpoint(j.minted(), at)
-	}, then: undecided("the token's answer names a terminal at %s, and the profile's terminals are at %s: nothing was sent "+
-		"there, and no token", func(j judged) string { return hop.EndpointOf(j.minted()) },
+	}, then: undecided("the token's answer names a terminal at %s, and the profile's terminals are at %s: nothing was "+
+		"sent there, and no token", func(j judged) string { return hop.EndpointOf(j.minted()) },
 		func(j judged) string { return j.c.Expected("terminal_base") })},
 }
 
@@ -32,9 +32,6 @@ func spoke(f *diag.Fact) bool {
 	if f == nil || f.Request.Terminal == nil || f.Request.Terminal.Reference {
 		return reading.GotShellState(f)
 	}
-	if f.Request.Terminal.Kind == diag.TerminalSSH {
-		return f.SSH != nil && f.PTY != nil
-	}
 	return reading.Upgraded(f) && f.WS.FirstFrame != "" && f.WS.FirstFrame != "error"
 }
 
@@ -45,16 +42,7 @@ var openedRows = rows{
 		then: undecided("the edge at %s asks for a login, and %s, so nothing behind the login was tested", where, cookie)},
 	{when: func(j judged) bool { return reading.InPhase(j.f, "target") },
 		then: undecided("no terminal was opened: %s", theDetail)},
-	{when: func(j judged) bool {
-		switch j.f.Failure {
-		case diag.SSHHostKey, diag.SSHAuth, diag.SSHSetup, diag.SSHPenalty:
-			return j.f.Request.Terminal.Kind == diag.TerminalSSH
-		}
-		return false
-	}, then: undecided("no login at %s: %s%s", sshTarget, saw, detail), lack: diag.LackRights},
 	{when: func(j judged) bool { return spoke(j.f) }},
-	{when: func(j judged) bool { return j.of(diag.TerminalSSH) }, direct: true,
-		then: fails(diag.SigTerminalServer, "no terminal by SSH at %s: %s%s", sshTarget, saw, detail)},
 	{when: func(j judged) bool { return j.notUpgraded() && j.status() == 0 },
 		then: fails(diag.SigTerminalServer, "%s at %s gives %s: %s", server, where, gets, saw)},
 	{when: func(j judged) bool { return j.notUpgraded() && j.status()/100 == 3 }, side: diag.SideEdge, direct: true,
@@ -78,7 +66,7 @@ var openedRows = rows{
 		then: fails(diag.SigTerminalServer, "%s at %s does not upgrade to a WebSocket: %s", server, where, answer)},
 
 	// It was opened, and ended or stayed silent before it showed anything.
-	{when: func(j judged) bool { return j.says("Forbidden") },
+	{when: func(j judged) bool { return j.hasCode("Forbidden") },
 		then: undecided("%s does not let this operator open a shell in the pod: %s %s", server, frameCode, frameMessage),
 		lack: diag.LackRights},
 	{when: func(j judged) bool { return j.f.WS.FirstFrame == "error" && j.of(diag.TerminalExec) }, side: diag.SideWorkload,
@@ -94,8 +82,8 @@ var openedRows = rows{
 		then: fails(diag.SigTerminalServer, "%s started no shell: %s", server, closed)},
 	{when: func(j judged) bool { return j.f.WS.Ended != "" }, direct: true,
 		then: fails(diag.SigTerminalServer, "%s ended the session before it showed anything: %s", server, closed)},
-	{direct: true, then: fails(diag.SigTerminalServer, "%s opened the session, and then sent nothing that terminal.frames "+
-		"knows: %s", server, saw)},
+	{direct: true, then: fails(diag.SigTerminalServer, "%s opened the session, and then sent nothing that "+
+		"terminal.frames knows: %s", server, saw)},
 }
 
 // foreignShellRows are about the shell in a terminal of another platform that showed something.
@@ -128,8 +116,8 @@ func (j judged) exited() bool {
 	return j.f.WS != nil && (j.f.WS.ExitCode != nil || j.f.WS.FirstFrame == "exit" || j.f.Failure == diag.PTYFailed)
 }
 
-// says reports whether the terminal's error has this code.
-func (j judged) says(code string) bool {
+// hasCode reports whether the terminal's error has this code.
+func (j judged) hasCode(code string) bool {
 	return j.f.WS != nil && j.f.WS.FirstFrame == "error" && j.f.WS.FrameCode == code
 }
 
@@ -181,6 +169,5 @@ func exitCode(j judged) string {
 }
 
 func server(j judged) string    { return j.f.Request.Terminal.Server() }
-func sshTarget(j judged) string { return strings.TrimPrefix(j.f.Request.Target, "ssh://") }
 func offered(j judged) string   { return strings.Join(j.f.Request.Subprotocols, ", ") }
 func theDetail(j judged) string { return cmp.Or(j.f.Detail, string(j.f.Failure)) }

@@ -156,7 +156,7 @@ func ContactFresh(c *hop.Case) bool {
 
 // AgentAnswered describes what the platform heard from the agent in this walk, "" if nothing.
 func AgentAnswered(c *hop.Case) string {
-	if c.Field(diag.HopNodeTaskRoundtrip, hop.StepTask, "task.status") == "completed" {
+	if TaskStatus(c) == "completed" {
 		return "the agent answered a no-op in this walk"
 	}
 	return ""

@@ -111,7 +111,7 @@ func AgentNetworkUnseen(c *hop.Case, f *diag.Fact, unheard bool) *diag.Finding {
 // without a task, no recent contact. A claim is not enough: it may be the last request of an agent that has ended
 // since.
 func AgentUnheard(c *hop.Case) bool {
-	switch c.Field(diag.HopNodeTaskRoundtrip, hop.StepTask, "task.status") {
+	switch TaskStatus(c) {
 	case "completed", "failed":
 		return false
 	case "queued", "dispatched":

@@ -14,10 +14,10 @@ import (
 // browser leaves if the answer lacks the subprotocol.
 func SessionAccepted(c *hop.Case) bool {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
-	return (reading.Upgraded(f) && f.Failure != diag.WSSubprotocol) || (f != nil && f.SSH != nil && f.PTY != nil)
+	return reading.Upgraded(f) && f.Failure != diag.WSSubprotocol
 }
 
-// ForeignTerminal returns the terminal that this walk opened, if another platform than the reference platform serves it.
+// ForeignTerminal returns the terminal that this walk opened, if it is not of the reference platform; else nil.
 func ForeignTerminal(c *hop.Case) *diag.Terminal {
 	f := c.Fact(diag.HopBrowserTerminalWS, hop.StepSession)
 	if f == nil || f.Request.Terminal == nil || f.Request.Terminal.Reference {

@@ -65,9 +65,43 @@ func StaleTasks(c *hop.Case, hop diag.HopID, step string) int {
 	return n
 }
 
-// TaskStatus returns the status of the walk's no-op.
+// TaskStatus returns the status of the walk's no-op,
+// in the words of TaskStates. Any other word is not understood, and is unlisted.
 func TaskStatus(c *hop.Case) string {
-	return c.Field(diag.HopNodeTaskRoundtrip, hop.StepTask, "task.status")
+	word := TaskWord(c)
+	if word == "" {
+		return ""
+	}
+	for _, state := range TaskStates {
+		if slices.Contains(wordsOf(c, state), word) {
+			return state
+		}
+	}
+	return unlisted
+}
+
+// unlisted is the status of a task whose word neither the profile nor the reference platform has.
+const unlisted = "unlisted"
+
+// TaskWord returns the platform's own word for the status of the walk's no-op, in lower case.
+func TaskWord(c *hop.Case) string {
+	return strings.ToLower(c.Field(diag.HopNodeTaskRoundtrip, hop.StepTask, "task.status"))
+}
+
+// TaskWords returns every word for a status that is understood.
+func TaskWords(c *hop.Case) (words []string) {
+	for _, state := range TaskStates {
+		words = append(words, wordsOf(c, state)...)
+	}
+	return words
+}
+
+// wordsOf returns the platform's words for a state: the profile's, else the reference platform's.
+func wordsOf(c *hop.Case, state string) []string {
+	if own := c.Expected("task_" + state); own != "" {
+		return strings.Split(strings.ToLower(own), ",")
+	}
+	return []string{state}
 }
 
 // TaskClaimed reports whether an agent claimed the walk's no-op.

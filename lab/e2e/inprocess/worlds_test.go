@@ -41,6 +41,9 @@ func usual(race bool) []named {
 		{row: "TestFaults/workload stopped", what: "the workload"},
 		{row: "TestFaults/product route broken", what: "the workload's public route"},
 		{row: "TestGPUsNotJudged", what: "the GPUs"},
+		{row: "TestTerminalsOfEveryDialect/ttyd", what: "a terminal of another platform"},
+		{row: "TestFaultsOfTerminalServers/a listed close", what: "a terminal of another platform, and a fault"},
+		{row: "TestFaultsOfExec/no pod", what: "exec in a pod, and a fault"},
 
 		{row: "TestServers/nginx/healthy", what: "nginx"},
 		{row: "TestServers/nginx/another CA, TLS 1.3", what: "nginx, and a fault"},

@@ -1,4 +1,4 @@
-package preflight
+package inprocess
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/probe"
+	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/preflight/verdict"
 	"github.com/gpuaas/gpuaasctl/preflight/walk"
@@ -34,11 +35,11 @@ type wireOf struct {
 	end       func(code int) []byte // the last message, nil: none
 }
 
-func text(format string, args ...any) (websocket.MessageType, []byte) {
+func textFrame(format string, args ...any) (websocket.MessageType, []byte) {
 	return websocket.MessageText, fmt.Appendf(nil, format, args...)
 }
 
-func quoted(b []byte) string {
+func asJSON(b []byte) string {
 	q, _ := json.Marshal(string(b))
 	return string(q)
 }
@@ -64,7 +65,7 @@ var wires = map[string]wireOf{
 	"raw": {show: func(b []byte) (websocket.MessageType, []byte) { return websocket.MessageBinary, b },
 		typed: func(b []byte) ([]byte, bool) { return b, true }},
 	"json": {show: func(b []byte) (websocket.MessageType, []byte) {
-		return text(`{"type":"data","data":%s}`, quoted(b))
+		return textFrame(`{"type":"data","data":%s}`, asJSON(b))
 	}, typed: func(b []byte) ([]byte, bool) {
 		var m struct{ Type, Data string }
 		err := json.Unmarshal(b, &m)
@@ -74,11 +75,11 @@ var wires = map[string]wireOf{
 		return websocket.MessageBinary, append([]byte("0"), b...)
 	}, typed: afterPrefix("0")},
 	"gotty": {protocols: []string{"webtty"}, show: func(b []byte) (websocket.MessageType, []byte) {
-		return text("1%s", base64.StdEncoding.EncodeToString(b))
+		return textFrame("1%s", base64.StdEncoding.EncodeToString(b))
 	}, typed: afterPrefix("1")},
-	"wetty": {show: func(b []byte) (websocket.MessageType, []byte) { return text(`42["data",%s]`, quoted(b)) },
+	"wetty": {show: func(b []byte) (websocket.MessageType, []byte) { return textFrame(`42["data",%s]`, asJSON(b)) },
 		typed: func(b []byte) ([]byte, bool) { return element([]byte(strings.TrimPrefix(string(b), "42")), "input") }},
-	"jupyter": {show: func(b []byte) (websocket.MessageType, []byte) { return text(`["stdout",%s]`, quoted(b)) },
+	"jupyter": {show: func(b []byte) (websocket.MessageType, []byte) { return textFrame(`["stdout",%s]`, asJSON(b)) },
 		typed: func(b []byte) ([]byte, bool) { return element(b, "stdin") }},
 	"kubernetes": {protocols: []string{"v5.channel.k8s.io"}, show: func(b []byte) (websocket.MessageType, []byte) {
 		return websocket.MessageBinary, append([]byte{1}, b...)
@@ -164,8 +165,8 @@ func (w wireOf) echo() http.HandlerFunc {
 	})
 }
 
-// says sends messages, and then closes with a code, or with 0 waits for its peer.
-func (w wireOf) says(code int, reason string, messages ...string) http.HandlerFunc {
+// sends sends messages, and then closes with a code, or with 0 waits for its peer.
+func (w wireOf) sends(code int, reason string, messages ...string) http.HandlerFunc {
 	return w.serve(func(ctx context.Context, c *websocket.Conn) {
 		for _, m := range messages {
 			_ = c.Write(ctx, websocket.MessageText, []byte(m))
@@ -245,24 +246,24 @@ func execTerminal() profile.Terminal {
 	return profile.Terminal{Kind: diag.TerminalExec, Namespace: "tenants", Pod: "{node_id}", Container: "main"}
 }
 
-// fault is one fault of a terminal's server: which hop it is blamed on, how, and what the text says.
-type fault struct {
+// terminalFault is one fault of a terminal's server: which hop it is blamed on, how, and what the text says.
+type terminalFault struct {
 	name   string
 	server http.HandlerFunc
 	at     diag.HopID
 	status diag.Status
 	owner  string // the first one
-	says   string
+	want   string
 }
 
-func (f fault) check(t *testing.T, terminal profile.Terminal) {
+func (f terminalFault) check(t *testing.T, terminal profile.Terminal) {
 	t.Helper()
 	s := httptest.NewServer(f.server)
 	defer s.Close()
 	r := walkTerminal(t, terminalProfile(terminal, s.URL))
-	h := hopOf(r, f.at)
-	if h.Status != f.status || !strings.Contains(h.Text+h.Because, f.says) {
-		t.Errorf("%s is %s: %s%s; want %s with %q\n%s", f.at, h.Status, h.Text, h.Because, f.status, f.says, describe(r))
+	h := *reading.HopNamed(r.Hops, f.at)
+	if h.Status != f.status || !strings.Contains(h.Text+h.Because, f.want) {
+		t.Errorf("%s is %s: %s%s; want %s with %q\n%s", f.at, h.Status, h.Text, h.Because, f.status, f.want, describe(r))
 	}
 	if f.owner != "" && (len(r.Verdict.Owners) == 0 || r.Verdict.Owners[0] != f.owner) {
 		t.Errorf("owners %q, want %s", r.Verdict.Owners, f.owner)
@@ -290,26 +291,27 @@ func TestFaultsOfTerminalServers(t *testing.T) {
 	ttyd := wires["ttyd"]
 	own := profile.Terminal{Kind: diag.TerminalWS, Like: "ttyd", Path: "/ws",
 		Closes: map[int]string{4401: "token_refused", 4502: "node_unreachable", 4500: "shell_failed"}}
-	for _, f := range []fault{
+	for _, f := range []terminalFault{
 		{"no upgrade", refusesWith(200, `{}`), opened, fail, "terminal server", "does not upgrade"},
 		{"no such path", refusesWith(404, `{}`), opened, fail, "terminal server", "HTTP 404"},
-		{"401", refusesWith(401, `{"error":{"code":"x"}}`), opened, fail, "terminal server", "refuses the terminal: HTTP 401 x"},
+		{"401", refusesWith(401, `{"error":{"code":"x"}}`), opened, fail, "terminal server",
+			"refuses the terminal: HTTP 401 x"},
 		{"403", refusesWith(403, `{}`), opened, fail, "terminal server", "HTTP 403"},
 		{"502", refusesWith(502, `{}`), opened, fail, "", "HTTP 502"},
-		{"another subprotocol", wireOf{}.says(0, ""), opened, fail, "terminal server", "(tty)"},
-		{"silence", ttyd.says(0, ""), opened, fail, "terminal server", "sent nothing that terminal.frames knows"},
-		{"frames of another dialect", ttyd.says(0, "", `["stdout","x"]`), opened, fail, "terminal server",
+		{"another subprotocol", wireOf{}.sends(0, ""), opened, fail, "terminal server", "(tty)"},
+		{"silence", ttyd.sends(0, ""), opened, fail, "terminal server", "sent nothing that terminal.frames knows"},
+		{"frames of another dialect", ttyd.sends(0, "", `["stdout","x"]`), opened, fail, "terminal server",
 			"sent nothing that terminal.frames knows"},
-		{"a listed close", ttyd.says(4401, "no"), opened, fail, "terminal server",
+		{"a listed close", ttyd.sends(4401, "no"), opened, fail, "terminal server",
 			"close code 4401 no: the token was refused"},
-		{"the node", ttyd.says(4502, ""), opened, fail, "terminal server", "does not reach the node"},
-		{"no shell", ttyd.says(4500, ""), opened, fail, "node runtime", "started no shell"},
-		{"a close that nothing lists", ttyd.says(4999, "bye"), opened, fail, "terminal server",
+		{"the node", ttyd.sends(4502, ""), opened, fail, "terminal server", "does not reach the node"},
+		{"no shell", ttyd.sends(4500, ""), opened, fail, "node runtime", "started no shell"},
+		{"a close that nothing lists", ttyd.sends(4999, "bye"), opened, fail, "terminal server",
 			"close code 4999 bye, whose meaning the profile does not list"},
-		{"a standard close", ttyd.says(1013, ""), opened, fail, "terminal server", "too many sessions"},
+		{"a standard close", ttyd.sends(1013, ""), opened, fail, "terminal server", "too many sessions"},
 		{"no close frame", ttyd.serve(func(context.Context, *websocket.Conn) {}), opened, fail, "terminal server",
 			"without a close frame"},
-		{"an oversized message", ttyd.says(0, "", "0"+strings.Repeat("x", 1<<20+1)), opened, fail, "terminal server",
+		{"an oversized message", ttyd.sends(0, "", "0"+strings.Repeat("x", 1<<20+1)), opened, fail, "terminal server",
 			"ended the session"},
 		{"an echo is no shell", ttyd.echo(), shell, fail, "node runtime", "no shell computes"},
 		{"the shell ends", ttyd.shell("/bin/sh", "-c", "echo no such shell; exit 127"), shell, fail, "node runtime",
@@ -319,9 +321,10 @@ func TestFaultsOfTerminalServers(t *testing.T) {
 	}
 	auth := own
 	auth.Token, auth.TokenIn, auth.TokenName = profile.TokenAuth, "header", "Authorization"
-	for _, f := range []fault{
-		{"the operator's token, 401", refusesWith(401, `{}`), opened, unsure, "operator access", "does not let this operator"},
-		{"the operator's token, 4401", ttyd.says(4401, ""), opened, unsure, "operator access", "the token was refused"},
+	for _, f := range []terminalFault{
+		{"the operator's token, 401", refusesWith(401, `{}`), opened, unsure, "operator access",
+			"does not let this operator"},
+		{"the operator's token, 4401", ttyd.sends(4401, ""), opened, unsure, "operator access", "the token was refused"},
 	} {
 		t.Run(f.name, func(t *testing.T) { t.Parallel(); f.check(t, auth) })
 	}
@@ -330,8 +333,8 @@ func TestFaultsOfTerminalServers(t *testing.T) {
 func TestFaultsOfExec(t *testing.T) {
 	api := wires["kubernetes"]
 	status := func(code int, reason, message string) http.HandlerFunc {
-		return refusesWith(code, fmt.Sprintf(`{"kind":"Status","status":"Failure","reason":%q,"message":%q,"code":%d}`, reason,
-			message, code))
+		return refusesWith(code, fmt.Sprintf(`{"kind":"Status","status":"Failure","reason":%q,"message":%q,"code":%d}`,
+			reason, message, code))
 	}
 	channel := func(status string) http.HandlerFunc {
 		return api.serve(func(ctx context.Context, c *websocket.Conn) {
@@ -339,8 +342,9 @@ func TestFaultsOfExec(t *testing.T) {
 			_ = c.Close(websocket.StatusNormalClosure, "")
 		})
 	}
-	for _, f := range []fault{
-		{"the token", status(401, "Unauthorized", "Unauthorized"), opened, unsure, "operator access", "HTTP 401 Unauthorized"},
+	for _, f := range []terminalFault{
+		{"the token", status(401, "Unauthorized", "Unauthorized"), opened, unsure, "operator access",
+			"HTTP 401 Unauthorized"},
 		{"forbidden", status(403, "Forbidden", `pods "node-1" is forbidden`), opened, unsure, "operator access",
 			`pods "node-1" is forbidden`},
 		{"no pod", status(404, "NotFound", `pods "node-1" not found`), opened, fail, "app runtime", "not found"},
@@ -348,8 +352,9 @@ func TestFaultsOfExec(t *testing.T) {
 			"container main is not valid"},
 		{"SPDY only", status(400, "BadRequest", "Upgrade request required"), opened, unsure, "", "SPDY"},
 		{"no upgrade", refusesWith(200, `{}`), opened, fail, "terminal server", "does not upgrade"},
-		{"another subprotocol", wireOf{}.says(0, ""), opened, fail, "terminal server", "v5.channel.k8s.io, v4.channel.k8s.io"},
-		{"silence", api.says(0, ""), opened, fail, "terminal server", "sent nothing"},
+		{"another subprotocol", wireOf{}.sends(0, ""), opened, fail, "terminal server",
+			"v5.channel.k8s.io, v4.channel.k8s.io"},
+		{"silence", api.sends(0, ""), opened, fail, "terminal server", "sent nothing"},
 		{"the error channel, forbidden", channel(`{"status":"Failure","reason":"Forbidden","message":"no"}`), opened, unsure,
 			"operator access", "Forbidden no"},
 		{"the error channel, not running", channel(`{"status":"Failure","reason":"InternalError","message":"container not ` +
@@ -357,7 +362,7 @@ func TestFaultsOfExec(t *testing.T) {
 		{"no such program", api.shell("/bin/sh", "-c", "exit 127"), shell, fail, "app runtime", "with exit code 127"},
 		{"the shell ends", api.shell("/bin/sh", "-c", "echo bye"), shell, fail, "app runtime", "ended by itself"},
 		{"an echo is no shell", api.echo(), shell, fail, "app runtime", "no shell computes"},
-		{"a close", api.says(1011, "stream error"), opened, fail, "terminal server", "error of its own"},
+		{"a close", api.sends(1011, "stream error"), opened, fail, "terminal server", "error of its own"},
 	} {
 		t.Run(f.name, func(t *testing.T) { t.Parallel(); f.check(t, execTerminal()) })
 	}
@@ -374,7 +379,7 @@ func TestV4OfExec(t *testing.T) {
 	}))
 	defer s.Close()
 	r := walkTerminal(t, terminalProfile(execTerminal(), s.URL))
-	if h := hopOf(r, shell); h.Status != diag.StatusPass {
+	if h := *reading.HopNamed(r.Hops, shell); h.Status != diag.StatusPass {
 		t.Fatalf("%s", describe(r))
 	}
 	got := <-asked
@@ -395,7 +400,8 @@ func TestV4OfExec(t *testing.T) {
 func TestNoTerminal(t *testing.T) {
 	r := walkTerminal(t, terminalProfile(profile.Terminal{Kind: diag.TerminalNone}, "https://term.test"))
 	for _, id := range hop.HopsThrough(diag.HopTerminalTokenMint, diag.HopTerminalStartup) {
-		if h := hopOf(r, id); h.Status != diag.StatusSkipped || !strings.Contains(h.Because, "terminal.kind: none") {
+		h := *reading.HopNamed(r.Hops, id)
+		if h.Status != diag.StatusSkipped || !strings.Contains(h.Because, "terminal.kind: none") {
 			t.Errorf("%s is %s: %s", id, h.Status, h.Because)
 		}
 	}
