@@ -33,6 +33,9 @@ type Fact struct {
 	// "login's network": the login has its own network namespace and may not leave it).
 	AgentView string `json:"agent_view,omitempty"`
 
+	// Proxy is the variable of the measuring program's environment that names a proxy for this target, and the proxy's
+	// host and port. The request did not use it.
+	Proxy string `json:"proxy,omitempty"`
 	// OwnNetwork: measured in a network namespace that the agent has and the machine does not share.
 	OwnNetwork bool `json:"own_network,omitempty"`
 	// Shortage is the resource that the measuring machine ran out of, with host_exhausted. Denial lists its packet

@@ -93,6 +93,7 @@ const (
 	DetailNoIssuer      Detail = "issuer_not_presented"
 	DetailNotForClients Detail = "not_for_clients"   // the extended key usage of the node's certificate lacks clients
 	DetailTokenLost     Detail = "token_not_arrived" // a token of a moment ago is refused as none, or as a wrong one
+	DetailProxy         Detail = "proxy_not_used"    // the environment names a proxy, which the request did not use
 	DetailTLSStall      Detail = "timeout_in_tls"    // the connection was accepted, and the handshake got no answer
 	DetailBannerStall   Detail = "timeout_in_banner"
 	DetailKeyStall      Detail = "timeout_in_host_key"
@@ -102,7 +103,7 @@ const (
 
 // AllDetails has every word once.
 var AllDetails = [...]Detail{DetailMasked, DetailFrozen, DetailDenyingRoute, DetailDenyingFilter, DetailOtherCAAlike,
-	DetailSearchList, DetailNoIssuer, DetailNotForClients, DetailTokenLost, DetailTLSStall, DetailBannerStall,
+	DetailSearchList, DetailNoIssuer, DetailNotForClients, DetailTokenLost, DetailProxy, DetailTLSStall, DetailBannerStall,
 	DetailKeyStall, DetailAuthStall, DetailExecStall}
 
 // Situation is what a report knows when it selects the steps for its blame.

@@ -1102,6 +1102,7 @@ var fieldRows = [...]field{
 	{"proof", "Blame", "two facts whose requests differ in one input"},
 	{"provider", "Subject", "the node's provider class"},
 	{"proxies", "Confinement", "names of proxy variables in its environment"},
+	{"proxy", "Fact", "the variable of the measuring program's environment that names a proxy for this target, and the proxy's host and port. The request did not use it"},
 	{"pty", "Fact", "the shell's answer"},
 	{"query", "Request", "query to append to the URL in Target, secret because third-party links carry credentials there"},
 	{"quiet_ms", "WSFacts", "from the peer's last frame, or from the upgrade, to the end of a session that failed"},

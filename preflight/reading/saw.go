@@ -61,6 +61,7 @@ var details = [...]struct {
 	{failedBeforeHTTP, func(f *diag.Fact) string {
 		return after("its name servers do not agree: ", nameServersDiffer(f.DNS))
 	}},
+	{failedBeforeHTTP, unusedProxy},
 	{connecting, func(f *diag.Fact) string { return strings.Join(dialled(f), ", ") }},
 	{prohibited, func(f *diag.Fact) string {
 		return f.TCP.ProhibitedBy + " answers that it is administratively prohibited (ICMPv6)"
@@ -86,6 +87,15 @@ func truncated(f *diag.Fact) bool { return lookingUp(f) && f.DNS.Truncated }
 func connecting(f *diag.Fact) bool { return f.TCP != nil && f.Phase == "tcp" }
 
 func prohibited(f *diag.Fact) bool { return connecting(f) && f.TCP.ProhibitedBy != "" }
+
+// unusedProxy describes the proxy that other programs with this environment go through; "" without one.
+func unusedProxy(f *diag.Fact) string {
+	name, host, _ := strings.Cut(f.Proxy, " ")
+	if name == "" {
+		return ""
+	}
+	return strings.TrimSpace(name+" is set "+host) + " and is not used here"
+}
 
 func httpStatus(f *diag.Fact) string { return "HTTP " + strconv.Itoa(f.HTTP.Status) }
 

@@ -41,6 +41,9 @@ func Operator(p *probe.Prober) *Local {
 	if p.Net.AskServer == nil {
 		p.Net.AskServer = askServer
 	}
+	if p.Net.ProxyOf == nil {
+		p.Net.ProxyOf = httpProxyOf(os.Getenv)
+	}
 	return &Local{prober: p}
 }
 

@@ -28,6 +28,9 @@ var details = [...]detail{
 	}},
 	{diag.DetailNotForClients, func(c *hop.Case, _ *diag.Fact) bool { return world.NotForClients(c) != "" }},
 	{diag.DetailTokenLost, func(c *hop.Case, f *diag.Fact) bool { return world.TokenLost(c, f) != "" }},
+	{diag.DetailProxy, func(_ *hop.Case, f *diag.Fact) bool {
+		return f.Proxy != "" && reading.InPhase(f, "dns", "tcp", "tls")
+	}},
 	{diag.DetailTLSStall, stalledIn("tls")},
 	{diag.DetailBannerStall, stalledIn("banner")},
 	{diag.DetailKeyStall, stalledIn("host_key")},

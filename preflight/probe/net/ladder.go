@@ -59,6 +59,9 @@ func (p *Prober) newExchange(req diag.Request, f *diag.Fact) *exchange {
 		c.failed(phaseTarget, diag.Unsupported, err)
 		return nil
 	}
+	if p.ProxyOf != nil {
+		f.Proxy = p.ProxyOf(c.to.secure, net.JoinHostPort(c.to.host, c.to.port))
+	}
 	for _, path := range req.Extract {
 		if p.Lookup == nil && !plainPath(path) {
 			c.failed(phaseTarget, diag.Unsupported, errors.New("not names and indices joined by dots: "+path))

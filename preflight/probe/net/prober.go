@@ -24,6 +24,10 @@ type Prober struct {
 	// no server is queried separately. An error is why there is no answer.
 	AskServer func(ctx context.Context, server, name string) (diag.DNSAnswer, error)
 
+	// ProxyOf returns the variable of the environment that names a proxy for an address, and that proxy; "" for none. The
+	// prober does not use it: the fact says so. nil: none is known.
+	ProxyOf func(secure bool, address string) string
+
 	names   nameFiles  // paths of name service files, for tests
 	pool    pool       // connections kept between requests of one prober
 	dialing dialing    // connections that are being made
