@@ -379,7 +379,7 @@ var signalRows = [...]SignalRow{
 		Owners:   Owners{"environment networking", "node runtime"},
 		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch},
 		Recovery: []Step{
-			{Text: "see how long a program waits on the node, and what it gets", Commands: []string{"{exec} sh -c \"time getent ahosts {api_host}\""}},
+			{Text: "see what a program on the node gets, and how long it waits", Commands: []string{"{exec} getent ahosts {api_host}"}},
 			{Text: "have the name server, or the firewall before it, answer queries for AAAA: an empty answer is enough; one that drops them costs every program five seconds for each try", Only: []string{"dns_timeout"}},
 			{Text: "until then, set options single-request in the node's /etc/resolv.conf where only the second of two queries is lost, or, with glibc 2.36 and later, options no-aaaa", Only: []string{"dns_timeout"}},
 			{Text: "take the name server that does not answer out of the node's /etc/resolv.conf", Only: []string{"dns_timeout"}},
