@@ -13,12 +13,13 @@ import (
 
 // DNSFacts is one look-up.
 type DNSFacts struct {
-	Name       string   `json:"name"`
-	Addresses  []string `json:"addresses,omitempty"`
-	Source     string   `json:"source,omitempty"`      // pinned | literal | hosts_managed | hosts_manual | nss | dns | getent
-	Server     string   `json:"server,omitempty"`      // host:port of the DNS server that answered or was asked
-	SourceLine string   `json:"source_line,omitempty"` // hosts file line, as path:number
-	RCode      string   `json:"rcode,omitempty"`
+	Name      string   `json:"name"`
+	Addresses []string `json:"addresses,omitempty"`
+	// pinned | literal | hosts_managed | hosts_manual | nss | dns | getent
+	Source     string `json:"source,omitempty"`
+	Server     string `json:"server,omitempty"`      // host:port of the DNS server that answered or was asked
+	SourceLine string `json:"source_line,omitempty"` // hosts file line, as path:number
+	RCode      string `json:"rcode,omitempty"`
 	// the fully qualified name that has the addresses, if the search list of resolv.conf made it of Name
 	Completed string `json:"completed,omitempty"`
 	// the kind of records (A, AAAA) that the server left unanswered until the look-up ended, while it gave the other

@@ -9,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
-// The walk looks a name up by itself, as nsswitch.conf and resolv.conf say, and goes on with the first address. A program
-// of the machine waits for all that the C library waits for, and may ask services that no file shows. So the same name
-// is looked up once more by getent, and the two are compared.
+// The walk looks a name up by itself, as nsswitch.conf and resolv.conf say, and goes on with the first address. A
+// program of the machine waits for all that the C library waits for, and may ask services that no file shows. So the same
+// name is looked up once more by getent, and the two are compared.
 
 // Programs is what a machine's programs get for a name, compared with the walk's own look-up.
 type Programs struct {
@@ -57,8 +57,8 @@ func whyTheyWait(d *diag.DNSFacts) string {
 	if d.Unanswered == "" {
 		return "; find the source of nsswitch.conf, or the name server, that they wait for"
 	}
-	return fmt.Sprintf("; the name server %s left the query for %s unanswered, which they wait for: have it answer, or set "+
-		"options single-request, or no-aaaa, in the node's resolv.conf", d.Server, d.Unanswered)
+	return fmt.Sprintf("; the name server %s left the query for %s unanswered, which they wait for: have it answer, or "+
+		"set options single-request, or no-aaaa, in the node's resolv.conf", d.Server, d.Unanswered)
 }
 
 // otherAddresses reports whether programs get only addresses that no look-up of the walk on the node got, while these

@@ -24,10 +24,7 @@ func httpProxyOf(getenv func(string) string) func(secure bool, address string) s
 			}
 			rules := httpproxy.Config{HTTPProxy: set, HTTPSProxy: set, NoProxy: excluded}
 			through, err := rules.ProxyFunc()(&to)
-			switch {
-			case err != nil: // its text may hold a login
-				return name
-			case through == nil:
+			if err != nil || through == nil { // or a value that no client can use
 				return ""
 			}
 			return name + " (" + through.Host + ")"

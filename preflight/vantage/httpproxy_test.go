@@ -19,7 +19,7 @@ func TestWhichProxyTheEnvironmentNames(t *testing.T) {
 		"with a login": {env{"HTTPS_PROXY": "http://u:canary@proxy.test:1"}, true, "api.test:443",
 			"HTTPS_PROXY (proxy.test:1)"},
 		"a login that is no URL": {env{"HTTPS_PROXY": "http://u:%zzcanary@proxy.test:1"}, true, "api.test:443",
-			"HTTPS_PROXY"},
+			""},
 		"for all": {env{"ALL_PROXY": "socks5://proxy.test:1080"}, true, "api.test:443",
 			"ALL_PROXY (proxy.test:1080)"},
 		"for http alone": {env{"HTTP_PROXY": "http://proxy.test:3128"}, true, "api.test:443", ""},
