@@ -160,7 +160,8 @@ type SSHFacts struct {
 	// what ssh_config and known_hosts say and the login did not use, with file and line: options that it does not
 	// follow, lines that cannot be read
 	NotUsed       []string `json:"not_used,omitempty"`
-	Helper        string   `json:"helper,omitempty"` // installed | pushed
+	Command       string   `json:"command,omitempty"` // the program that reaches the node in place of SSH
+	Helper        string   `json:"helper,omitempty"`  // installed | pushed
 	HelperVersion string   `json:"helper_version,omitempty"`
 	HelperPath    string   `json:"helper_path,omitempty"`
 	UID           *int     `json:"uid,omitempty"`          // uid of the helper on the node
@@ -175,7 +176,7 @@ type SSHFacts struct {
 // Words returns the login, and the duration of each part.
 func (s *SSHFacts) Words() []Line {
 	return []Line{
-		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod),
+		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod), pair("by the command ", s.Command),
 			pair("through ", s.Jump), pair("helper ", s.Helper), s.HelperVersion),
 		line("  took", pair("tcp ", took(s.TCPMS)), pair("banner ", took(s.BannerMS)), pair("auth ", took(s.AuthMS)),
 			pair("exec ", took(s.ExecMS))),

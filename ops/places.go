@@ -60,7 +60,7 @@ func (p platformHost) Info() diag.VantageInfo {
 func (s *Session) nodeConfig() vantage.NodeConfig {
 	p, of := s.site.Profile, s.env.Subject
 	return vantage.NodeConfig{
-		ID: of.NodeID, Host: of.NodeHost, SSH: p.SSHOf(of.NodeID), Agent: p.Agent,
+		ID: of.NodeID, Host: of.NodeHost, SSH: p.SSHOf(of.NodeID), Command: p.Nodes[of.NodeID].Command, Agent: p.Agent,
 		Version: s.site.Tool, HelperDirs: vantage.HelperDirs(s.site.Libexec), Build: s.site.Build,
 		Start: s.Began, TrustArgs: s.trustArgs(),
 	}
@@ -88,7 +88,7 @@ func (s *Site) Host(node, host string) vantage.NodeConfig {
 		return vantage.NodeConfig{ID: node, Host: p.PlatformSSH.Host, SSH: p.PlatformSSH}
 	}
 	return vantage.NodeConfig{ID: node, Host: cmp.Or(host, p.Nodes[node].Host, node), SSH: p.SSHOf(node),
-		Agent: p.Agent}
+		Command: p.Nodes[node].Command, Agent: p.Agent}
 }
 
 // Timeouts for closing connections: enough for an orderly close after a walk, almost none after Ctrl-C.

@@ -94,6 +94,9 @@ func sshProblems(p *Profile, add func(key string, err error)) {
 		}
 		checkID("nodes."+id, "the id of a node", id)
 		checkID("nodes."+id+".host", "the host of a node", n.Host)
+		if n.Command != nil {
+			add("nodes."+id+".command", checkCommand(n.Command))
+		}
 		if n.Port != 0 {
 			add("nodes."+id+".port", checkPort(n.Port))
 		}

@@ -55,12 +55,16 @@ func (p *Profile) mayUse(path string, lines map[string]int, foreign error) error
 	if foreign == nil {
 		return nil
 	}
-	for _, used := range append(p.secrets(), []usedKey{
+	used := append(p.secrets(), []usedKey{
 		{"ssh.identity", p.SSH.Identity != ""},
 		{"platform_ssh.identity", p.PlatformSSH.Identity != ""},
 		{"agent.version_command", p.Agent.VersionCommand != nil},
 		{"chaos.ca_key", p.Chaos.CAKey != ""},
-	}...) {
+	}...)
+	for id, n := range p.Nodes {
+		used = append(used, usedKey{"nodes." + id + ".command", n.Command != nil})
+	}
+	for _, used := range used {
 		if used.set { // the line is 0 if the value came from a merge key, a flag or the environment
 			return &FileError{Path: path, Line: lines[used.key], Message: fmt.Sprintf(
 				"with %s, a profile must be one that no other user could have written: %v", used.key, foreign)}

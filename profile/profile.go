@@ -61,10 +61,12 @@ type Profile struct {
 
 // Node is the login and address of one node.
 type Node struct {
-	Host   string            `yaml:"host"`           // name or address for SSH
-	User   string            `yaml:"user,omitempty"` // overrides ssh.user
-	Port   int               `yaml:"port,omitempty"` // overrides ssh.port
-	Labels map[string]string `yaml:"labels,omitempty"`
+	Host string `yaml:"host"`           // name or address for SSH
+	User string `yaml:"user,omitempty"` // overrides ssh.user
+	Port int    `yaml:"port,omitempty"` // overrides ssh.port
+	// Command reaches the node in place of SSH: a program and its arguments, to which `sh -c SCRIPT` is added
+	Command []string          `yaml:"command,omitempty,flow"`
+	Labels  map[string]string `yaml:"labels,omitempty"`
 }
 
 // SSH is how to log in. Unset values come from the operator's ssh_config.

@@ -112,14 +112,20 @@ func baseType(algorithm string) string {
 	return plain
 }
 
+// named joins algorithms without the words by which both sides tell of extensions.
+func named(algorithms []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(algorithms), func(a string) bool {
+		return strings.HasPrefix(a, "kex-strict-") || strings.HasPrefix(a, "ext-info-")
+	}), ", ")
+}
+
 // offersKept bounds a server's offer in a message, in bytes: OpenSSH's longest has some six hundred.
 const offersKept = 2048
 
 // offers describes a negotiation that failed, with both offers in full, and what would help.
 func offers(t *target, algo *ssh.AlgorithmNegotiationError) string {
-	theirs := clip(scrub.Text(strings.Join(algo.RequestedAlgorithms, ", ")), offersKept)
 	text := fmt.Sprintf("no common algorithm for %s: %s has only %s; this login offers %s", algo.What, t.address(),
-		theirs, strings.Join(algo.SupportedAlgorithms, ", "))
+		clip(scrub.Text(named(algo.RequestedAlgorithms)), offersKept), named(algo.SupportedAlgorithms))
 	var all []string
 	var word string
 	weak, can := ssh.InsecureAlgorithms(), ssh.SupportedAlgorithms()

@@ -228,7 +228,7 @@ func (l *link) wantSudo() bool {
 	if l.cfg.SSH.Sudo != nil {
 		return *l.cfg.SSH.Sudo
 	}
-	return l.target.user != "root"
+	return l.target.user != "root" && len(l.cfg.Command) == 0 // a command may become root by itself
 }
 
 // execError is the error of a channel that could not be opened on an established connection.

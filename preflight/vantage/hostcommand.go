@@ -28,7 +28,8 @@ func (k *knownKeys) command(ctx context.Context, t *target, v *openssh.Value, pu
 	case err != nil:
 		return fail(err)
 	case !filepath.IsAbs(argv[0]):
-		return fail(fmt.Errorf("the path %q is not absolute", argv[0]))
+		k.hosts.Skip(fail(fmt.Errorf("the path %q is not absolute", argv[0])))
+		return nil
 	}
 	for _, file := range []string{v.File, argv[0]} {
 		if err := checkOwner(file); err != nil {

@@ -80,14 +80,7 @@ func (l *link) connect(ctx context.Context) error {
 	defer cancel()
 	found := make(chan helpers, 1)
 	l.wg.Go(func() { found <- findHelpers(l.cfg.HelperDirs, l.cfg.Build) })
-	t, err := here(l.cfg.ConfigFile).resolve(loginCtx, l.cfg.Host, l.cfg.SSH)
-	if err != nil {
-		return configRefusal(loginCtx, err)
-	}
-	l.set(func() {
-		l.target, l.ssh.User, l.ssh.Jump = t, t.user, jumpNames(t.jumps)
-	})
-	client, err := l.loginThrough(loginCtx, &t)
+	client, err := l.enterNode(loginCtx)
 	if err != nil {
 		return err
 	}
@@ -104,6 +97,24 @@ func (l *link) connect(ctx context.Context) error {
 	ours := <-found
 	l.refused = ours.refused
 	return l.startHelper(ctx, client, ours.mine)
+}
+
+// enterNode returns the connection to the node, by SSH or by the profile's command.
+func (l *link) enterNode(ctx context.Context) (*ssh.Client, error) {
+	if len(l.cfg.Command) > 0 {
+		return l.connectByCommand(ctx)
+	}
+	t, err := here(l.cfg.ConfigFile).resolve(ctx, l.cfg.Host, l.cfg.SSH)
+	if err != nil {
+		return nil, configRefusal(ctx, err)
+	}
+	l.set(func() {
+		l.target, l.ssh.User, l.ssh.Jump = t, t.user, jumpNames(t.jumps)
+		if t.proxy != nil {
+			l.ssh.Jump = t.proxy.String()
+		}
+	})
+	return l.loginThrough(ctx, &t)
 }
 
 func jumpNames(jumps []target) string {

@@ -24,10 +24,12 @@ const (
 
 // NodeConfig identifies a node, its login, and the paths on it. Only Host is required.
 type NodeConfig struct {
-	ID    string        // node id, for the commands in error texts; default Host
-	Host  string        // name or address, or an alias of ssh_config
-	SSH   profile.SSH   // values set here override ssh_config
-	Agent profile.Agent // unit, environment file and program on the node
+	ID   string      // node id, for the commands in error texts; default Host
+	Host string      // name or address, or an alias of ssh_config
+	SSH  profile.SSH // values set here override ssh_config
+	// Command is a program with arguments that reaches the node in place of SSH; nil: SSH. See profile.Node
+	Command []string
+	Agent   profile.Agent // unit, environment file and program on the node
 
 	Version        string        // our version: a helper of another one is replaced; "": any version is used
 	HelperDirs     []string      // folders with a helper to push, see HelperDirs; none: nothing is pushed
@@ -236,6 +238,9 @@ func (n *Node) Info() diag.VantageInfo {
 		if l.ssh.Jump != "" {
 			info.How += " through " + l.ssh.Jump
 		}
+	}
+	if len(n.cfg.Command) > 0 {
+		info.How = "command " + l.ssh.Command
 	}
 	switch {
 	case l.failed != nil:

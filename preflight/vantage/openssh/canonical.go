@@ -22,6 +22,10 @@ func (c *Config) canonicalize(ctx context.Context) (again bool, err error) {
 		c.Host = a.String()
 		return c.enabled(), nil
 	}
+	if a, ok := oldAddress(c.Host); ok {
+		c.Host = a.String()
+		return c.enabled(), nil
+	}
 	always := strings.EqualFold(c.Get("canonicalizehostname").First(), "always")
 	resolved := false
 	if c.enabled() && !isAddress(c.Host) && (c.direct() || always) {
@@ -110,4 +114,25 @@ func (c *Config) follow(canonical string) {
 			return
 		}
 	}
+}
+
+// oldAddress reads an IPv4 address of fewer than four numbers, as 127.1, whose last number fills the rest.
+func oldAddress(host string) (netip.Addr, bool) {
+	parts := strings.Split(host, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var a uint64
+	for i, p := range parts {
+		bits := 8
+		if i == len(parts)-1 {
+			bits = 8 * (4 - i)
+		}
+		n, err := strconv.ParseUint(p, 10, bits)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		a = a<<bits | n
+	}
+	return netip.AddrFrom4([4]byte{byte(a >> 24), byte(a >> 16), byte(a >> 8), byte(a)}), true
 }
