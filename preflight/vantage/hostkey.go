@@ -190,6 +190,8 @@ func (k *knownKeys) compare(t *target, key ssh.PublicKey) (openssh.Status, []ope
 		if status == openssh.New && portless {
 			if s, f := openssh.Compare(plain, key); s == openssh.OK {
 				status, found = s, f
+			} else if s, _ := openssh.Compare(plain, cert.Key); s == openssh.OK {
+				return s, nil, ""
 			}
 		}
 		switch status {
