@@ -176,7 +176,8 @@ type SSHFacts struct {
 // Words returns the login, and the duration of each part.
 func (s *SSHFacts) Words() []Line {
 	return []Line{
-		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod), pair("by the command ", s.Command),
+		line("ssh", s.User, s.Banner, pair("host key ", s.HostKeyType), s.HostKeySHA256, pair("by ", s.AuthMethod),
+			pair("by the command ", s.Command),
 			pair("through ", s.Jump), pair("helper ", s.Helper), s.HelperVersion),
 		line("  took", pair("tcp ", took(s.TCPMS)), pair("banner ", took(s.BannerMS)), pair("auth ", took(s.AuthMS)),
 			pair("exec ", took(s.ExecMS))),

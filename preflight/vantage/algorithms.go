@@ -112,7 +112,7 @@ func baseType(algorithm string) string {
 	return plain
 }
 
-// named joins algorithms without the words by which both sides tell of extensions.
+// named joins algorithms without the words by which both sides announce extensions.
 func named(algorithms []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(algorithms), func(a string) bool {
 		return strings.HasPrefix(a, "kex-strict-") || strings.HasPrefix(a, "ext-info-")

@@ -53,7 +53,8 @@ func newBeside(t *testing.T) *beside {
 	b.start(t, "plain", "HostKey host", "AuthorizedKeysFile authorized")
 	b.start(t, "many", "HostKey host\nHostKey hostrsa\nHostKey hostec", "AuthorizedKeysFile authorized")
 	b.start(t, "rsa", "HostKey hostrsa", "AuthorizedKeysFile authorized")
-	b.start(t, "sntrup", "HostKey host", "AuthorizedKeysFile authorized", "KexAlgorithms sntrup761x25519-sha512@openssh.com")
+	b.start(t, "sntrup", "HostKey host", "AuthorizedKeysFile authorized",
+		"KexAlgorithms sntrup761x25519-sha512@openssh.com")
 	b.start(t, "group18", "HostKey host", "AuthorizedKeysFile authorized", "KexAlgorithms diffie-hellman-group18-sha512")
 	b.start(t, "gex", "HostKey host", "AuthorizedKeysFile authorized",
 		"KexAlgorithms diffie-hellman-group-exchange-sha256")
@@ -96,7 +97,8 @@ func (b *beside) key(t *testing.T, name string) any {
 func (b *beside) start(t *testing.T, name string, conf ...string) {
 	t.Helper()
 	port := freePort(t, "127.0.0.1")
-	text := strings.Join(conf, "\n") + fmt.Sprintf("\nListenAddress 127.0.0.1\nPort %d\nUsePAM no\nPidFile none\nUseDNS no\n"+
+	text := strings.Join(conf, "\n") + fmt.Sprintf("\nListenAddress 127.0.0.1\nPort %d\n"+
+		"UsePAM no\nPidFile none\nUseDNS no\n"+
 		"PermitRootLogin yes\nStrictModes no\nMaxStartups 100\nLogLevel VERBOSE\n", port)
 	for _, word := range []string{"HostKey ", "HostCertificate ", "AuthorizedKeysFile ", "TrustedUserCAKeys "} {
 		text = strings.ReplaceAll(text, word, word+b.dir+"/")
@@ -165,7 +167,8 @@ func TestBesideOpenSSH(t *testing.T) {
 	for name, s := range setups {
 		t.Run(name, func(t *testing.T) {
 			cfg := b.arrange(t, s)
-			cmd := exec.CommandContext(within(t, time.Minute), "ssh", "-F", cfg.ConfigFile, "-o", "BatchMode=yes", cfg.Host, "true")
+			cmd := exec.CommandContext(within(t, time.Minute), "ssh", "-F", cfg.ConfigFile,
+				"-o", "BatchMode=yes", cfg.Host, "true")
 			words, err := cmd.CombinedOutput()
 			theirs := err == nil
 			f := loginFact(within(t, time.Minute), open(t, cfg))

@@ -21,8 +21,8 @@ import (
 var errNoForward = errors.New("a node that is reached by a command has no SSH server")
 
 // commandConn is a node that is reached by a program in place of SSH: kubectl exec, docker exec, nsenter. Every script
-// is one more run of the program, with `sh -c SCRIPT` after its arguments, so the node needs no more than a POSIX sh. It
-// implements ssh.Conn, so that scripts and helper are carried as over SSH.
+// is one more run of the program, with `sh -c SCRIPT` after its arguments, so the node needs no more than a POSIX sh.
+// It implements ssh.Conn, so that scripts and helper are carried as over SSH.
 type commandConn struct {
 	argv []string
 

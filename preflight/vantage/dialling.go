@@ -77,3 +77,12 @@ func splitJump(hop string) (profile.SSH, string, error) {
 	}
 	return s, hop, nil
 }
+
+// jumpNames joins the logins of jump hosts.
+func jumpNames(jumps []target) string {
+	var names []string
+	for i := range jumps {
+		names = append(names, jumps[i].String())
+	}
+	return strings.Join(names, ",")
+}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,14 +114,6 @@ func (l *link) enterNode(ctx context.Context) (*ssh.Client, error) {
 		}
 	})
 	return l.loginThrough(ctx, &t)
-}
-
-func jumpNames(jumps []target) string {
-	var names []string
-	for i := range jumps {
-		names = append(names, jumps[i].String())
-	}
-	return strings.Join(names, ",")
 }
 
 // loginThrough logs in to every jump host and then to t, each through the previous one.

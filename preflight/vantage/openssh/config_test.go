@@ -128,8 +128,10 @@ func TestCanonicalNames(t *testing.T) {
 		"behind a proxy":    {always + blocks + "Match all\n  ProxyCommand x\n", "gpu-a", "op@gpu-a:22"},
 		"always": {"CanonicalizeHostname always\nCanonicalDomains lab.test\n" + blocks +
 			"Match all\n  ProxyJump x\n", "gpu-a", "final@gpu-a.lab.test:2201"},
-		"an alias":         {always + "CanonicalizePermittedCNAMEs *.lab.test:*.cdn.test\n" + blocks, "www", "final@edge.cdn.test:22"},
-		"a foreign alias":  {always + "CanonicalizePermittedCNAMEs *.lab.test:*.lab.test\n" + blocks, "www", "final@www.lab.test:2201"},
+		"an alias": {always + "CanonicalizePermittedCNAMEs *.lab.test:*.cdn.test\n" + blocks,
+			"www", "final@edge.cdn.test:22"},
+		"a foreign alias": {always + "CanonicalizePermittedCNAMEs *.lab.test:*.lab.test\n" + blocks,
+			"www", "final@www.lab.test:2201"},
 		"an address":       {always + blocks, "::0001", "op@::1:22"},
 		"an old address":   {blocks, "127.1", "op@127.0.0.1:22"},
 		"a name is set":    {always + "Host n\n  HostName gpu-a\n" + blocks, "n", "final@gpu-a.lab.test:2201"},
@@ -157,7 +159,8 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"%d/%h/%n/%p/%r/%u/%i": "/home/op/n.test/n/2200/ops/op/1000", "%L %l %k %j": "desk desk.lab.test n last:1", "%%h": "%h",
+		"%d/%h/%n/%p/%r/%u/%i": "/home/op/n.test/n/2200/ops/op/1000",
+		"%L %l %k %j":          "desk desk.lab.test n last:1", "%%h": "%h",
 		"~/x": "/home/op/x", "~op/x": "/home/op/x", "~other/x": "~other/x", "${SET}/x": "value/x", "$SET": "$SET",
 		"%C": "6d9d97f6b8b8b8b8", "%q": "", "%": "", "${UNSET}": "", "${SET": "", "${}": "",
 	} {
