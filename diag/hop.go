@@ -66,6 +66,9 @@ func (h HopID) Valid() bool {
 	return own && name != "" && name[0] != '_' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
+// Own reports whether the id is one of a hop that a profile defines.
+func (h HopID) Own() bool { return strings.HasPrefix(string(h), "x.") }
+
 // Rank returns the hop's position in the order of the runbook. Hops that are not in the catalogue come last.
 func (h HopID) Rank() int {
 	for i := range hopRows {

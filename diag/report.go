@@ -120,6 +120,8 @@ type PlannedHop struct {
 	// Absent is what this platform lacks and the hop needs: a path or a field in the profile's mapping. The hop is then
 	// not judged, and hops that depend on it do not wait for it.
 	Absent string `json:"absent,omitempty"`
+	// Check is the check that the profile declares, of which this is the hop.
+	Check *Check `json:"check,omitempty"`
 }
 
 // VantageInfo is a place from which probes run. Missing is why it was not available.

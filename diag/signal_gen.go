@@ -77,6 +77,7 @@ const (
 	SigAddressDead             Signal = "network_address_dead"
 	SigLinkFaulty              Signal = "network_link_faulty"
 	SigEndpointFails           Signal = "network_endpoint_fails"
+	SigCheckFailed             Signal = "check_failed"
 )
 
 // signalRows is the one table of signals.
@@ -1154,5 +1155,15 @@ var signalRows = [...]SignalRow{
 			{Text: "start what listens there"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNetworkPath}},
+	},
+	{
+		Signal: SigCheckFailed, Reason: ReasonNone,
+		Title:    "A check that the profile declares fails",
+		Owners:   Owners{"node runtime"},
+		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch, TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, UnitInactive, UnitFailed, UnitMissing, Timeout, Unknown},
+		Recovery: []Step{
+			{Text: "read what the check measured", Commands: []string{"{preflight} -o full"}},
+		},
+		Proof: RepairProof{Hops: []HopID{HopNodeOpsAccess}},
 	},
 }

@@ -33,7 +33,7 @@ func New(s Site) *Site {
 	if s.Libexec != "" {
 		s.Build = nil
 	}
-	s.Hops = cmp.Or(s.Hops, hops.BuiltIn())
+	s.Hops = hops.WithChecks(cmp.Or(s.Hops, hops.BuiltIn()), &s.Profile)
 	return &s
 }
 

@@ -69,6 +69,7 @@ func problems(p *Profile) []problem {
 		add("hops."+string(id), checkOptionalHop(id))
 	}
 	agentProblems(p.Agent, add)
+	checksProblems(p, add)
 	return out
 }
 

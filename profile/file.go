@@ -60,6 +60,7 @@ func (p *Profile) mayUse(path string, lines map[string]int, foreign error) error
 		{"platform_ssh.identity", p.PlatformSSH.Identity != ""},
 		{"agent.version_command", p.Agent.VersionCommand != nil},
 		{"chaos.ca_key", p.Chaos.CAKey != ""},
+		{"checks", p.runsCommands()},
 	}...)
 	for id, n := range p.Nodes {
 		used = append(used, usedKey{"nodes." + id + ".command", n.Command != nil})

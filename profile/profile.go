@@ -57,6 +57,10 @@ type Profile struct {
 	App   App                 `yaml:"app,omitempty"`
 	GPU   GPU                 `yaml:"gpu,omitempty"`
 	Chaos Chaos               `yaml:"chaos,omitempty"`
+
+	// Checks are measured beside the chain, as the hops x.NAME. ChecksBudget is the time that they share; default 10s.
+	Checks       map[string]Check `yaml:"checks,omitempty"`
+	ChecksBudget time.Duration    `yaml:"checks_budget,omitempty"`
 }
 
 // Node is the login and address of one node.

@@ -27,6 +27,7 @@ type Case struct {
 
 // NewCase indexes facts by the steps of the chain. The facts must not change afterwards.
 func (h *Chain) NewCase(subject diag.Subject, plan diag.Plan, endedBy diag.EndedBy, facts []diag.Fact) *Case {
+	h = h.Of(&plan)
 	c := &Case{Subject: subject, Plan: plan, EndedBy: endedBy, Chain: h, stepFacts: make([]*StepFacts, h.steps)}
 	for i := range facts {
 		c.Put(&facts[i])
@@ -159,10 +160,13 @@ func (c *Case) AllStepFacts() iter.Seq[*StepFacts] {
 	}
 }
 
-// All yields all facts, in no order.
+// All yields all facts, in no order, but not those of checks: no conclusion about a party rests on a check.
 func (c *Case) All() iter.Seq[*diag.Fact] {
 	return func(yield func(*diag.Fact) bool) {
 		for q := range c.AllStepFacts() {
+			if id := OfFact(q.step); id.Own() && c.Hop(id).Check != nil {
+				continue
+			}
 			for _, r := range q.Runs {
 				if !yield(r.Fact) {
 					return

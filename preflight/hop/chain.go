@@ -13,6 +13,31 @@ type Chain struct {
 	names [][]string   // of the steps of each hop: a look-up reads little memory
 	first []int        // number of each hop's first step
 	steps int          // number of steps
+
+	// Declared makes the hop of a check that a plan has; nil: the chain has none but its own.
+	Declared func(diag.HopID, *diag.Check) Hop
+}
+
+// Of returns the chain by which a plan was made: with the checks that the plan has, and no others.
+func (h *Chain) Of(p *diag.Plan) *Chain {
+	same := true
+	for i := range p.Hops {
+		if row := &p.Hops[i]; row.Check != nil && In(h.list, row.ID).Check != row.Check {
+			same = false
+		}
+	}
+	if same || h.Declared == nil {
+		return h
+	}
+	list := slices.DeleteFunc(slices.Clone(h.list), func(k Hop) bool { return k.Check != nil })
+	for i := range p.Hops {
+		if row := &p.Hops[i]; row.Check != nil && row.ID.Own() && Position(list, row.ID) == len(list) {
+			list = append(list, h.Declared(row.ID, row.Check))
+		}
+	}
+	chain := NewChain(list)
+	chain.Declared = h.Declared
+	return chain
 }
 
 // List returns the hops in their order. Callers must not modify them.

@@ -52,6 +52,8 @@ type Hop struct {
 	Counter  func(e *Env, c *Case, failing *diag.Fact) []Counter
 	Silence  *Silence        // the finding for a missing answer; nil: none
 	Recorded *RecordedErrors // errors recorded about the hop's own task; nil: none
+
+	Check *diag.Check // the check that a profile declares, of which this is the hop; nil: none
 }
 
 // Meaning is from the catalogue; a hop without a catalogue row sets it itself.

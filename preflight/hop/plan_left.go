@@ -26,7 +26,8 @@ type leftOut map[string]Gate
 
 // planned returns the plan's row of h; the rows before it must be known.
 func (out leftOut) planned(h *Hop, p *profile.Profile, s diag.Subject, o Options) diag.PlannedHop {
-	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: Budget(*p, h).Milliseconds(), Steps: []string{}}
+	row := diag.PlannedHop{ID: h.ID, Vantages: h.From(), BudgetMS: Budget(*p, h).Milliseconds(), Steps: []string{},
+		Check: h.Check}
 	whole := h.Planned(p, s, o)
 	all, measuring := Gate{Verdict: Never}, 0 // all: of the steps together
 	for i := range h.Steps {

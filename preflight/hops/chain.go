@@ -5,12 +5,15 @@
 package hops
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/preflight/check"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
 	"github.com/gpuaas/gpuaasctl/preflight/reading"
 	"github.com/gpuaas/gpuaasctl/preflight/world"
+	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // BuiltIn returns the chain of a walk that brings no hops of its own.
@@ -20,7 +23,26 @@ var builtIn = sync.OnceValue(func() *hop.Chain { return WithOwn() })
 
 // WithOwn returns the built-in chain, followed by hops that have no row in the catalogue: their ids begin with "x.".
 func WithOwn(own ...hop.Hop) *hop.Chain {
-	return hop.NewChain(append(withMeanings(newChain()), own...))
+	chain := hop.NewChain(append(withMeanings(newChain()), own...))
+	chain.Declared = func(id diag.HopID, c *diag.Check) hop.Hop { return check.Hop(id, c, 0) }
+	return chain
+}
+
+// WithChecks returns a chain that ends with the checks that a profile declares.
+func WithChecks(chain *hop.Chain, p *profile.Profile) *hop.Chain {
+	declared := p.DeclaredChecks()
+	if len(declared) == 0 {
+		return chain
+	}
+	list := slices.Clone(chain.List())
+	for _, c := range declared {
+		if hop.Position(list, c.ID) == len(list) {
+			list = append(list, check.Hop(c.ID, c.Check, p.AllChecks()))
+		}
+	}
+	with := hop.NewChain(list)
+	with.Declared = chain.Declared
+	return with
 }
 
 // withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.

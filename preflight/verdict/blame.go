@@ -109,6 +109,9 @@ func toBlame(chain []hop.Hop, hops []diag.HopResult, r root, c *hop.Case) diag.B
 		b.Owners = row.OwnersOn(f.Side)
 		b.Owner = b.Owners.String()
 	}
+	if check := c.Hop(r.hop.ID).Check; check != nil {
+		b.Owner, b.Owners = check.Owner, diag.Owners{check.Owner}
+	}
 	support(chain, hops, &r, c, &b)
 	return b
 }
@@ -123,11 +126,18 @@ func fillFromTables(v *diag.Verdict, r root, s diag.Situation, c *hop.Case) {
 	if len(r.finding.Evidence) > 0 {
 		values = ofFact(c.FactByID(r.finding.Evidence[0]), values)
 	}
+	proof := row.Proof
+	if check := c.Hop(r.hop.ID).Check; check != nil {
+		proof.Hops = []diag.HopID{r.hop.ID}
+		for _, next := range check.Steps { // as the profile has them: nothing is filled in
+			v.Steps, v.Recovery = append(v.Steps, next), append(v.Recovery, next.Prose())
+		}
+	}
 	steps := row.Steps(s)
 	v.Steps, v.Recovery = slices.Grow(v.Steps, len(steps)), slices.Grow(v.Recovery, len(steps))
 	for _, step := range steps {
 		v.Advise(step, values)
 	}
-	v.RepairProof, _ = diag.FillCommand(verifies(row.Proof, r, v, c).Command(), values)
+	v.RepairProof, _ = diag.FillCommand(verifies(proof, r, v, c).Command(), values)
 	v.Runbook = row.Runbook(c.Expected("runbook_base"))
 }

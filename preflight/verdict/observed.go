@@ -95,6 +95,7 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigAppStopped}, words{diag.ProcessStopped}, "unit.process_state", workloadDown(processStopped)},
 	{signals{diag.SigAppRouteFailed}, nil, "unit.listening", onlyAtLoopback},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "http.fields.gpu.decided_what", world.MeasuredOnGPU},
+	{signals{diag.SigCheckFailed}, nil, "check", checked},
 	{signals{diag.SigGPUUnhealthy}, noFailure, "gpu_judged.document.decided_by", world.MeasuredHere},
 
 	{signals{diag.SigHostMountHangs}, noFailure, "mounts.mounts", mountState},
@@ -106,6 +107,9 @@ var observedRows = [...]observedRow{
 	{signals{diag.SigHostStorage}, noFailure, "machine.nvme", deadNVMe},
 	{signals{diag.SigHostGPUErrors}, noFailure, "kernel.events", kernelSays(diag.KernelGPULost)},
 }
+
+// checked is the measurement of a check, by its own rule.
+func checked(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) { return f, "what the check measured is its result" }
 
 // observe returns the measured cause of a failing finding; nil if it was not measured, or only follows from another
 // fact.

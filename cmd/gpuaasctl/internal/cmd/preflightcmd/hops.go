@@ -8,6 +8,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/cmd/gpuaasctl/internal/cmdutil"
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
+	"github.com/gpuaas/gpuaasctl/preflight/hop"
 )
 
 func newHops(a *cmdutil.App) *cobra.Command {
@@ -21,8 +22,8 @@ func newHops(a *cmdutil.App) *cobra.Command {
 }
 
 // hopIDs are the hops that can be walked.
-func hopIDs(a *cmdutil.App) (ids []diag.HopID) {
-	for _, h := range a.Chain().List() {
+func hopIDs(chain *hop.Chain) (ids []diag.HopID) {
+	for _, h := range chain.List() {
 		ids = append(ids, h.ID)
 	}
 	return ids

@@ -109,7 +109,7 @@ func (o *preflightOptions) flags(a *cmdutil.App, cmd *cobra.Command) {
 	cmdutil.Group(f, cmdutil.HeadWalk, "run-ws-smoke", "deadline", "only", "skip", "dry-run", "libexec")
 	o.watch.flags(cmd)
 	names := func() (names []string) {
-		for _, id := range hopIDs(a) {
+		for _, id := range hopIDs(a.Chain()) {
 			names = append(names, string(id))
 		}
 		return names

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/ops"
 	"github.com/gpuaas/gpuaasctl/preflight/hop"
+	"github.com/gpuaas/gpuaasctl/preflight/hops"
 	"github.com/gpuaas/gpuaasctl/preflight/vantage"
 	"github.com/gpuaas/gpuaasctl/profile"
 )
@@ -28,15 +29,16 @@ func prepare(a *cmdutil.App, cmd *cobra.Command, o *preflightOptions,
 	}
 	o.NodeID, o.allocationID = t.Node, t.Allocation // a hop is walked again without args
 	o.Nobody = o.dryRun
+	chain := hops.WithChecks(a.Chain(), &p)
 	var errOnly, errSkip error
-	walk.Only, errOnly = checkedHops(a, cmd, "only", o.only)
-	walk.Skip, errSkip = checkedHops(a, cmd, "skip", o.skip)
+	walk.Only, errOnly = checkedHops(chain, cmd, "only", o.only)
+	walk.Skip, errSkip = checkedHops(chain, cmd, "skip", o.skip)
 	if err := errors.Join(errOnly, errSkip, o.Check(t), cmdutil.CheckReportPath(o.report, ".html")); err != nil {
 		return nil, walk, &cmdutil.UsageError{Err: err, Command: cmd.CommandPath()}
 	}
 	asked := walk.Only
 	if len(asked) == 0 {
-		asked = hopIDs(a)
+		asked = hopIDs(chain)
 	}
 	if !slices.ContainsFunc(asked, func(id diag.HopID) bool { return !slices.Contains(walk.Skip, id) }) {
 		return nil, walk, &cmdutil.UsageError{Err: errors.New("--only and --skip leave no hop to walk"),
@@ -116,9 +118,9 @@ func sameWalk(site *ops.Site, cmd *cobra.Command, o *preflightOptions) string {
 
 // checkedHops parses a flag that lists hops. It refuses an empty value (an unset variable), which would otherwise mean
 // the whole chain.
-func checkedHops(a *cmdutil.App, cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
+func checkedHops(chain *hop.Chain, cmd *cobra.Command, flag string, names []string) ([]diag.HopID, error) {
 	if len(names) == 0 && cmd.Flags().Changed(flag) {
 		return nil, fmt.Errorf("--%s: no hop is named (gpuaasctl preflight hops lists them)", flag)
 	}
-	return a.Chain().Check(flag, names)
+	return chain.Check(flag, names)
 }
