@@ -16,6 +16,7 @@ type HopRow struct {
 	Title       string   // one line for people: what holds when the hop passes
 	Layer       Layer    // the layer that a failure affects
 	Allocation  bool     // the hop is about one allocation, and is skipped without one
+	Optional    bool     // in walks only where the profile wants it; see profile.LeavesOut
 	Tenants     string   // where a tenant notices a failure: the terminal, the product URL; "" if no tenant does
 	EndsSession bool     // a failure ends the terminal session: the platform must have recorded it
 	About       string   // what a pass means, in Markdown
@@ -196,12 +197,12 @@ var opRows = [...]OpRow{
 	{Op: OpGPUJudge, Does: "has gpuaas-gpu-policy judge a node's GPUs by target (a policy), from the raw events of a " +
 		"gpu fact, as of since (the node's time); only on the operator's side", Asks: "target since", Fills: "gpu_judged",
 		Plain: true},
-	{Op: OpProcess, Does: "the processes whose name, or whose program's, is target, and whose arguments have a text of match",
-		Asks: "target match", Fills: "process", Plain: true},
+	{Op: OpProcess, Does: "the processes whose name, or whose program's, is target, and whose arguments have a text " +
+		"of match", Asks: "target match", Fills: "process", Plain: true},
 	{Op: OpContainer, Does: "the container target (a name or an id), as its runtime's socket describes it",
 		Asks: "target socket", Fills: "container", Plain: true},
-	{Op: OpCommand, Does: "runs the command of a check that a profile declares, and ends everything that it leaves; only " +
-		"for an operator", Asks: "command", Fills: "command", Once: true, Plain: true},
+	{Op: OpCommand, Does: "runs the command of a check that a profile declares, and ends everything that it leaves; " +
+		"only for an operator", Asks: "command", Fills: "command", Once: true, Plain: true},
 }
 
 // Ops lists every operation, in the order of the table.

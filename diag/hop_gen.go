@@ -119,12 +119,12 @@ var hopRows = [...]HopRow{
 		Signals: []Signal{SigGPUUnhealthy, SigGPUDegraded, SigGPUUnknown, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},
 	{
-		ID: HopHostHealth, Title: "node's machine is well", Layer: LayerManagement,
+		ID: HopHostHealth, Title: "node's machine is well", Layer: LayerManagement, Optional: true,
 		About:   "A pass means: every file system of the node answered and has space and inodes, none is read-only that should be written, no process hangs in the kernel, no unit has failed, container runtimes that run answer on their sockets, the clock is set by somebody, no certificate of the node's programs ends within 14 days, and memory controllers, NVMe devices and the kernel log of this boot show no error of hardware. A failure is what breaks work: a file system that is full, hangs or became read-only, a dead NVMe device, an error of memory that was not corrected, a GPU that is gone. All else is a warning. What the machine lacks is not asked, and the text names what was not measured. In a container the kernel log is its host's, so it is shown and not judged. The reference platform's walks leave the hop out unless the profile has `hops: {host_health: true}`.",
 		Signals: []Signal{SigHostFull, SigHostReadOnly, SigHostMountHangs, SigHostStorage, SigHostMemoryErrors, SigHostGPUErrors, SigHostMemoryShort, SigHostStuck, SigHostUnits, SigHostRuntime, SigHostClock, SigHostMemlock, SigHostCertificate, SigHostKernel},
 	},
 	{
-		ID: HopNetworkPath, Title: "packets of every size get through", Layer: LayerManagement,
+		ID: HopNetworkPath, Title: "packets of every size get through", Layer: LayerManagement, Optional: true,
 		About:   "A pass means: from the operator and from the node, a TLS handshake with each endpoint of the profile was carried by packets of full size, every address behind the endpoint's name takes connections, and the interface that leads there showed no error meanwhile. A path that drops large packets is proven by two handshakes that differ in the size of their segments alone. Nothing is sent but to the endpoints' own ports. An endpoint without TLS is only connected to, which shows nothing of large packets. The reference platform's walks leave the hop out unless the profile has `hops: {network_path: true}`.",
 		Signals: []Signal{SigLargePacketsLost, SigEndpointFails, SigAddressDead, SigLinkFaulty, SigNetworkUnstable, SigControlPlaneUnreachable},
 	},

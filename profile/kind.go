@@ -33,7 +33,14 @@ func checkKind(kind string) error {
 }
 
 // OptionalHops are the hops that Profile.Hops may add or leave out.
-func OptionalHops() []diag.HopID { return []diag.HopID{diag.HopHostHealth, diag.HopNetworkPath} }
+func OptionalHops() (ids []diag.HopID) {
+	for _, row := range diag.Hops() {
+		if row.Optional {
+			ids = append(ids, row.ID)
+		}
+	}
+	return ids
+}
 
 // LeavesOut says why this environment's walks leave an optional hop out; "" if they have it. Other kinds of platforms
 // than the reference platform have it unless the profile says otherwise.
@@ -62,7 +69,8 @@ func checkOptionalHop(id diag.HopID) error {
 		strings.Join(names, ", "))
 }
 
-// NoPaths maps every path of a platform to Absent, for a profile of machines that belong to none: nothing is sent there.
+// NoPaths maps every path of a platform to Absent, for a profile of machines that belong to none: nothing is sent
+// there.
 func NoPaths() map[string]string {
 	paths := map[string]string{}
 	for _, name := range pathNames() {

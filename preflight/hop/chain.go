@@ -2,6 +2,7 @@ package hop
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/gpuaas/gpuaasctl/diag"
 )
@@ -14,12 +15,55 @@ type Chain struct {
 	first []int        // number of each hop's first step
 	steps int          // number of steps
 
+	// lean is the chain without its optional hops
+	lean func() *Chain
+
 	// Declared makes the hop of a check that a plan has; nil: the chain has none but its own.
 	Declared func(diag.HopID, *diag.Check) Hop
 }
 
-// Of returns the chain by which a plan was made: with the checks that the plan has, and no others.
+// Of returns the chain by which a plan was made: with the checks and the optional hops that the plan has, and no others.
 func (h *Chain) Of(p *diag.Plan) *Chain {
+	has, lacks := h.optional(p)
+	switch {
+	case lacks && !has:
+		return h.lean().Of(p)
+	case lacks:
+		h = h.without(func(k *Hop) bool { return k.Optional && !planned(p, k.ID) })
+	}
+	return h.withChecks(p)
+}
+
+// optional reports whether a plan has optional hops of the chain, and whether it lacks some.
+func (h *Chain) optional(p *diag.Plan) (has, lacks bool) {
+	for i := range h.list {
+		if k := &h.list[i]; k.Optional && planned(p, k.ID) {
+			has = true
+		} else if k.Optional {
+			lacks = true
+		}
+	}
+	return has, lacks
+}
+
+func planned(p *diag.Plan, id diag.HopID) bool {
+	return slices.ContainsFunc(p.Hops, func(row diag.PlannedHop) bool { return row.ID == id })
+}
+
+// without returns the chain without some of its hops.
+func (h *Chain) without(leave func(*Hop) bool) *Chain {
+	var list []Hop
+	for i := range h.list {
+		if k := &h.list[i]; !leave(k) {
+			list = append(list, *k)
+		}
+	}
+	chain := NewChain(list)
+	chain.Declared = h.Declared
+	return chain
+}
+
+func (h *Chain) withChecks(p *diag.Plan) *Chain {
 	same := true
 	for i := range p.Hops {
 		if row := &p.Hops[i]; row.Check != nil && In(h.list, row.ID).Check != row.Check {
@@ -46,6 +90,7 @@ func (h *Chain) List() []Hop { return h.list }
 // NewChain returns the chain of these hops.
 func NewChain(list []Hop) *Chain {
 	h := &Chain{list: list}
+	h.lean = sync.OnceValue(func() *Chain { return h.without(func(k *Hop) bool { return k.Optional }) })
 	for i := range h.list {
 		hop := &h.list[i]
 		hop.Closure = slices.Clip(explainers(h.list, hop.ID))

@@ -61,6 +61,7 @@ type Meaning struct {
 	Title      string
 	Layer      diag.Layer
 	Allocation bool // about one allocation: skipped without one
+	Optional   bool // not in a walk whose profile leaves it out: no row of the plan, and none of the report
 }
 
 // Causes are the hops that may explain a failure of this one.

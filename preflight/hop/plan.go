@@ -138,16 +138,20 @@ func SSHCommand(c profile.SSH, host string) string {
 
 // NewPlan plans a walk: its steps, vantages and budgets. It is pure: the same profile, subject and options give the
 // same plan. Hops of Only bring others, see WithNeeds. A step that depends on one that is left out is left out as
-// well, with the reason, and so is one that this platform does not support.
+// well, with the reason, and so is one that this platform does not support. An optional hop that the profile leaves out
+// has no row, unless Only names it: then the row says why it is not walked.
 func (h *Chain) NewPlan(p profile.Profile, subject diag.Subject, o Options) diag.Plan {
 	plan := diag.Plan{Profile: p.Name, InsecureHTTP: p.InsecureHTTP, Policy: map[string]int64{}}
 	for key := range profile.DefaultPolicy() {
 		plan.Policy[key] = p.PolicyValue(key)
 	}
-	chain := h.list
+	chain, named := h.list, o.Only
 	o.Only = WithNeeds(chain, o.Only, !o.Alone)
 	out := leftOut{}
 	for i := range chain {
+		if k := &chain[i]; k.Optional && p.LeavesOut(k.ID) != "" && !slices.Contains(named, k.ID) {
+			continue
+		}
 		plan.Hops = append(plan.Hops, out.planned(&chain[i], &p, subject, o))
 	}
 	return plan

@@ -120,6 +120,10 @@ func (h *Hop) Planned(p *profile.Profile, s diag.Subject, o Options) Gate {
 	if h.Absent != nil {
 		absent = h.Absent(p)
 	}
+	leaves := ""
+	if h.Optional {
+		leaves = p.LeavesOut(h.ID)
+	}
 	allocated := h.Allocation && (h.FreeOf == nil || !h.FreeOf(p))
 	for _, out := range []struct {
 		left    bool
@@ -128,6 +132,7 @@ func (h *Hop) Planned(p *profile.Profile, s diag.Subject, o Options) Gate {
 	}{
 		{len(o.Only) > 0 && !slices.Contains(o.Only, h.ID), Skip, SkipOnly},
 		{slices.Contains(o.Skip, h.ID), Skip, SkipSkip},
+		{leaves != "", Skip, leaves},
 		{absent != "", Never, absent},
 		{h.Agent && p.Agent.Absent(), Never, noAgent},
 		{allocated && p.Allocation.Absent(), Never, noAllocation},

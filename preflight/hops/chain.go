@@ -45,11 +45,11 @@ func WithChecks(chain *hop.Chain, p *profile.Profile) *hop.Chain {
 	return with
 }
 
-// withMeanings copies title, layer and Allocation from the catalogue. A hop without a catalogue row sets them itself.
+// withMeanings copies a hop's meaning from the catalogue. A hop without a catalogue row sets them itself.
 func withMeanings(chain []hop.Hop) []hop.Hop {
 	for i := range chain {
 		if row, ok := diag.LookupHop(chain[i].ID); ok {
-			chain[i].Title, chain[i].Layer, chain[i].Allocation = row.Title, row.Layer, row.Allocation
+			chain[i].Meaning = hop.Meaning{Title: row.Title, Layer: row.Layer, Allocation: row.Allocation, Optional: row.Optional}
 		}
 	}
 	return chain

@@ -18,7 +18,6 @@ func hostHealth() hop.Hop {
 	needs := hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}}
 	return hop.Hop{
 		ID: diag.HopHostHealth, Budget: 8 * time.Second,
-		Profile: hop.SkipIf(func(p *profile.Profile) string { return p.LeavesOut(diag.HopHostHealth) }),
 		Steps: []hop.Step{
 			{
 				Name: hop.StepMachine, From: hop.Node, Timeout: 5 * time.Second, Needs: needs,

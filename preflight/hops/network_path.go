@@ -33,8 +33,7 @@ const pathTimeout = 3 * time.Second
 func networkPath() hop.Hop {
 	return hop.Hop{
 		ID: diag.HopNetworkPath, Budget: 10 * time.Second,
-		Profile: hop.SkipIf(func(p *profile.Profile) string { return p.LeavesOut(diag.HopNetworkPath) }),
-		Causes:  hop.Causes{ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess}},
+		Causes: hop.Causes{ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess}},
 		Steps: []hop.Step{
 			pathStep(stepAPIOperator, hop.Operator, "api_base", func(p *profile.Profile) (url, pin string) {
 				return p.APIBase, p.APIResolveAddress
@@ -149,8 +148,8 @@ func measures(c *hop.Case, id diag.HopID) bool { return c.Planned(id).Skip == ""
 // judgeEndpoint judges name, connection and certificate of an endpoint where no other hop does.
 func judgeEndpoint(f *diag.Fact) diag.Finding {
 	if f.Failure == diag.TLSUnknownCA || reading.InPhase(f, "trust") { // its programs may bring their own trust
-		return reading.Warn(diag.SigEndpointFails, f, "from %s, %s shows a certificate that the machine's own trust does not "+
-			"cover: %s", placeOf(f), reading.Where(f), reading.Saw(f))
+		return reading.Warn(diag.SigEndpointFails, f, "from %s, %s shows a certificate that the machine's own trust "+
+			"does not cover: %s", placeOf(f), reading.Where(f), reading.Saw(f))
 	}
 	if f.Failure.Local() || f.Failure.Operator() {
 		return reading.Undecided(f, "%s could not be asked from %s: %s", reading.Where(f), placeOf(f), reading.Saw(f))

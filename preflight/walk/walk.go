@@ -66,7 +66,7 @@ type Event struct {
 // even if a vantage blocks past ctx; only then do goroutines outlive it, until that vantage returns.
 func Walk(ctx context.Context, e *hop.Env, plan diag.Plan, vantages map[string]hop.Vantage,
 	observe func(Event)) ([]diag.Fact, diag.EndedBy) {
-	chain := chainOf(e).List()
+	chain := chainOf(e).Of(&plan).List()
 	w := &walker{
 		env: e, chain: chain, plan: plan, vantages: vantages, observe: observe, start: time.Now(),
 		secrets: cmp.Or(e.Known, e.Secrets()),

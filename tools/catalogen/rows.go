@@ -22,6 +22,7 @@ type hop struct {
 	Title       string   `yaml:"title"`
 	Layer       string   `yaml:"layer" of:"Layer"`
 	Allocation  bool     `yaml:"allocation,omitempty"`
+	Optional    bool     `yaml:"optional,omitempty"`
 	Tenants     string   `yaml:"tenants_see_it,omitempty"`
 	EndsSession bool     `yaml:"ends_session,omitempty"`
 	About       string   `yaml:"about"`
