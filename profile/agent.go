@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
 // Agent is the agent on a node, and what it has there.
@@ -46,7 +48,7 @@ type Agent struct {
 }
 
 // SystemCAs as Agent.CABundle are the machine's own root certificates.
-const SystemCAs = "system"
+const SystemCAs = diag.SystemCAs
 
 // Container is a container of a runtime with Docker's API, such as Docker and Podman.
 type Container struct {
@@ -74,8 +76,8 @@ type Setting struct {
 // Absent reports whether the agent has no such value.
 func (s Setting) Absent() bool { return s == Setting{} || s.Literal == Absent }
 
-// Name names the setting in requests, facts and texts: a variable's name, FILE#KEY, or the value itself; Absent if there
-// is none.
+// Name names the setting in requests, facts and texts: a variable's name, FILE#KEY, or the value itself; Absent if
+// there is none.
 func (s Setting) Name() string {
 	switch {
 	case s.Absent():

@@ -2,27 +2,23 @@ package profile
 
 import (
 	"cmp"
-	"strings"
+
+	"github.com/gpuaas/gpuaasctl/diag"
 )
 
-// Names of the settings of gpuaas-agent.
-const (
-	envAPI      = "GPUAAS_API_URL"
-	envTerminal = "GPUAAS_TERMINAL_API_URL"
-	envNodeID   = "GPUAAS_NODE_ID"
-	envToken    = "GPUAAS_ENROLLMENT_TOKEN"
-
-	envRecoveryAPI    = "GPUAAS_RECOVERY_API_URL"
-	envRecoveryBundle = "GPUAAS_RECOVERY_CA_BUNDLE_PATH"
+// Settings of gpuaas-agent that a profile may name otherwise.
+var (
+	envAPI      = DefaultAgentNames().API
+	envTerminal = DefaultAgentNames().Terminal
+	envNodeID   = DefaultAgentNames().NodeID
+	envToken    = DefaultAgentNames().Token
 )
 
-// AgentNames are the names of an agent's settings, see Setting.Name. The last three are gpuaas-agent's alone.
-type AgentNames struct{ API, Terminal, NodeID, Token, RecoveryAPI, RecoveryBundle string }
+// AgentNames are the names of an agent's settings, see Setting.Name.
+type AgentNames = diag.AgentNames
 
 // DefaultAgentNames returns the names of gpuaas-agent's settings.
-func DefaultAgentNames() AgentNames {
-	return AgentNames{envAPI, envTerminal, envNodeID, envToken, envRecoveryAPI, envRecoveryBundle}
-}
+func DefaultAgentNames() AgentNames { return diag.DefaultAgentNames() }
 
 // Names returns the names of the agent's settings; call it on a profile with defaults.
 func (a Agent) Names() AgentNames {
@@ -72,42 +68,11 @@ func (a Agent) Expected() map[string]string {
 	return out
 }
 
-// AgentNamesIn returns the names of the agent's settings by what a report keeps of its profile, see Agent.Expected.
-func AgentNamesIn(expected map[string]string) AgentNames {
-	n := DefaultAgentNames()
-	n.API = cmp.Or(expected["agent_api_setting"], n.API)
-	n.Terminal = cmp.Or(expected["agent_terminal_setting"], n.Terminal)
-	n.NodeID = cmp.Or(expected["agent_node_id_setting"], n.NodeID)
-	return n
-}
-
-// AgentFilesIn returns the agent's certificate, key and CA bundle by what a report keeps of its profile; "" for what it
-// does not have, and for a bundle that is the machine's own.
-func AgentFilesIn(expected map[string]string) (cert, key, bundle string) {
-	dir := cmp.Or(expected["agent_dir"], DefaultAgentDir)
-	if dir == Absent {
-		dir = ""
-	}
-	of := Agent{Dir: dir}
-	at := func(key, standard string) string {
-		if v := cmp.Or(expected[key], of.inDir(standard)); v != Absent && v != SystemCAs {
-			return v
-		}
-		return ""
-	}
-	return at("agent_cert", certFile), at("agent_key", keyFile), at("agent_ca_bundle", bundleFile)
-}
-
 // Files of gpuaas-agent in its folder.
 const (
-	certFile   = "cert.pem"
-	keyFile    = "key.pem"
-	bundleFile = "ca-bundle.crt"
+	certFile   = diag.AgentCert
+	keyFile    = diag.AgentKey
+	bundleFile = diag.AgentBundle
 )
 
-func (a Agent) inDir(name string) string {
-	if a.Dir == "" {
-		return ""
-	}
-	return strings.TrimRight(a.Dir, "/") + "/" + name
-}
+func (a Agent) inDir(name string) string { return diag.AgentFile(a.Dir, name) }

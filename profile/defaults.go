@@ -10,7 +10,7 @@ import (
 const (
 	DefaultAgentUnit    = "gpuaas-node-agent.service"
 	DefaultAgentEnvFile = "/etc/gpuaas/agent.env"
-	DefaultAgentDir     = "/etc/gpuaas"
+	DefaultAgentDir     = diag.AgentDir
 	DefaultAgentBinary  = "/usr/local/bin/gpuaas-agent"
 	DefaultAgentRecord  = "/var/lib/gpuaas/diag"
 	DefaultGPUState     = "/var/lib/gpuaas/agent/gpu.json"

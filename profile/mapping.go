@@ -9,13 +9,14 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/strictyaml"
 )
 
 // Longer than 300 lines: the rows of the platform's contract, with what reads them.
 
 // Absent as the value of a path or field means that this platform does not have it.
-const Absent = "-"
+const Absent = diag.Absent
 
 // Platform paths that a hop may request. The first fourteen are served by the API base, the next two by the terminal
 // base, the last two by the node-facing listeners.

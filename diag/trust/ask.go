@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // Ids of the facts that this package requests in addition to a walk's.
@@ -77,8 +76,8 @@ func askAgent(subject diag.Subject, add func(from, id string, req diag.Request))
 	if why := subject.Expected["agent"]; why != "" { // there is none
 		return
 	}
-	names := profile.AgentNamesIn(subject.Expected)
-	_, _, bundle := profile.AgentFilesIn(subject.Expected)
+	names := diag.AgentNamesIn(subject.Expected)
+	_, _, bundle := diag.AgentFilesIn(subject.Expected)
 	var read []string
 	for _, name := range [...]string{names.API, names.Terminal, names.RecoveryAPI, names.RecoveryBundle} {
 		if target := refOf(name); target != "" && target != name {
@@ -99,7 +98,7 @@ func askAgent(subject diag.Subject, add func(from, id string, req diag.Request))
 // refOf returns a setting of the agent as a request has it; "" if the agent has none.
 func refOf(name string) string {
 	switch {
-	case name == profile.Absent:
+	case name == diag.Absent:
 		return ""
 	case strings.Contains(name, "://"):
 		return name
@@ -109,11 +108,11 @@ func refOf(name string) string {
 
 // bundleOfAgent and certOfAgent are paths of the agent's files on the node.
 func bundleOfAgent(s diag.Subject) string {
-	_, _, bundle := profile.AgentFilesIn(s.Expected)
+	_, _, bundle := diag.AgentFilesIn(s.Expected)
 	return bundle
 }
 
 func certOfAgent(s diag.Subject) string {
-	cert, _, _ := profile.AgentFilesIn(s.Expected)
+	cert, _, _ := diag.AgentFilesIn(s.Expected)
 	return cert
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // The names of vantages in facts.
@@ -172,7 +171,7 @@ func (s *inputs) field(id, name string) string {
 }
 
 // names returns how the agent's settings are named.
-func (s *inputs) names() profile.AgentNames { return profile.AgentNamesIn(s.subject.Expected) }
+func (s *inputs) names() diag.AgentNames { return diag.AgentNamesIn(s.subject.Expected) }
 
 // env returns a setting of the running agent, "" if unknown.
 func (s *inputs) env(name string) string {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // handshake is a fact of a handshake whose leaf has that fingerprint, verified with the bundle source.
@@ -119,7 +118,8 @@ func TestNodeCALink(t *testing.T) {
 // TestRecoveryLink: the bundle with which a node recovers.
 func TestRecoveryLink(t *testing.T) {
 	env := func(path string) diag.Fact {
-		return diag.Fact{ID: factEnv, Env: &diag.EnvFacts{Values: map[string]string{profile.DefaultAgentNames().RecoveryBundle: path, "x": "y"}}}
+		return diag.Fact{ID: factEnv, Env: &diag.EnvFacts{
+			Values: map[string]string{diag.DefaultAgentNames().RecoveryBundle: path, "x": "y"}}}
 	}
 	api := handshake(factNodeAPI, fpA, nodeBundle, diag.TLSUnknownCA)
 	linksAre(t, (*inputs).recoveryLink, map[string]linkRow{
@@ -141,7 +141,8 @@ func TestRecoveryLink(t *testing.T) {
 // TestEndpointLink: which API the agent uses.
 func TestEndpointLink(t *testing.T) {
 	env := func(url string) diag.Fact {
-		return diag.Fact{ID: factEnv, Env: &diag.EnvFacts{Values: map[string]string{profile.DefaultAgentNames().API: url, "x": "y"}}}
+		return diag.Fact{ID: factEnv, Env: &diag.EnvFacts{
+			Values: map[string]string{diag.DefaultAgentNames().API: url, "x": "y"}}}
 	}
 	public := handshake(factNodeAPI, fpA, nodeBundle, "")
 	public.TLS.CertRequested = no
@@ -157,7 +158,8 @@ func TestEndpointLink(t *testing.T) {
 		"a public edge":           {[]diag.Fact{env("https://x.test"), public}, want, Fail, CauseEndpoint, "a public edge"},
 		"the same, asks for none": {[]diag.Fact{env("https://api.test"), public}, want, Pass, "", ""},
 		"by the profile's fact": {[]diag.Fact{{ID: factEnv, Env: &diag.EnvFacts{}}, {ID: factProfile,
-			Env: &diag.EnvFacts{Values: map[string]string{profile.DefaultAgentNames().API: "https://x.test"}}}}, want, Fail, CauseEndpoint, "x.test"},
+			Env: &diag.EnvFacts{Values: map[string]string{diag.DefaultAgentNames().API: "https://x.test"}}}},
+			want, Fail, CauseEndpoint, "x.test"},
 		"a fact without variables": {[]diag.Fact{answered(factEnv, 200, "", nil)}, want, Unknown, "", "is not known"},
 	})
 }

@@ -4,11 +4,10 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaasctl/diag"
-	"github.com/gpuaas/gpuaasctl/profile"
 )
 
 // AgentNames returns how the settings of the node's agent are named.
-func (c *Case) AgentNames() profile.AgentNames { return profile.AgentNamesIn(c.Subject.Expected) }
+func (c *Case) AgentNames() diag.AgentNames { return diag.AgentNamesIn(c.Subject.Expected) }
 
 // AgentSetting returns what the agent has at a setting, by the facts of its settings or by the profile that states it;
 // "" if it is not known.

@@ -107,7 +107,7 @@ func agentFile(which func(cert, key, bundle string) string) func(c *hop.Case) st
 		if c.Expected("agent_dir") == "" && c.Expected("agent_cert") == "" {
 			return ""
 		}
-		return which(profile.AgentFilesIn(c.Subject.Expected))
+		return which(diag.AgentFilesIn(c.Subject.Expected))
 	}
 }
 
