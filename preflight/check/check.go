@@ -117,7 +117,6 @@ var notEvidence = []diag.Failure{diag.Cancelled, diag.Unsupported, diag.NotPermi
 // ofFailure returns why a failing measurement decides, or why it does not; "" if the rule is asked: nothing failed, or
 // the rule is about what failed.
 func ofFailure(f *diag.Fact, c *diag.Check) (why string, decided bool) {
-	asks := func(of func(*diag.CheckRule) bool) bool { return c.Pass != nil && of(c.Pass) }
 	switch {
 	case f.Failure == diag.OK:
 	case f.Failure == diag.Unsupported:
@@ -125,15 +124,26 @@ func ofFailure(f *diag.Fact, c *diag.Check) (why string, decided bool) {
 			f.Detail + ")", false
 	case slices.Contains(notEvidence, f.Failure), f.Failure.Local(), hop.Lost(f):
 		return reading.Saw(f), false
+	case decidesFailure(f, c):
+	default:
+		return reading.Saw(f), true
+	}
+	return "", true
+}
+
+// decidesFailure reports whether a check's rule is about what failed, so that the rule is asked.
+func decidesFailure(f *diag.Fact, c *diag.Check) bool {
+	asks := func(of func(*diag.CheckRule) bool) bool { return c.Pass != nil && of(c.Pass) }
+	switch {
 	case asks(func(r *diag.CheckRule) bool { return len(r.Failure) > 0 }):
 	case f.HTTP != nil && f.HTTP.Status != 0 && asks(func(r *diag.CheckRule) bool { return len(r.Status) > 0 }):
 	case (f.Unit != nil || f.Container != nil) && asks(func(r *diag.CheckRule) bool { return len(r.State) > 0 }):
 	case f.Process != nil && c.Pass != nil && (c.Pass.Exists != nil || c.Pass.CountAtMost != nil):
 	case f.Failure == diag.FileMissing && asks(func(r *diag.CheckRule) bool { return r.Exists != nil }):
 	default:
-		return reading.Saw(f), true
+		return false
 	}
-	return "", true
+	return true
 }
 
 // ofCommand reads a command's output by its protocol.

@@ -66,10 +66,6 @@ func judgeHost(c *hop.Case) []diag.Finding {
 	return out
 }
 
-func rankOf(s diag.Status) int {
-	return slices.Index([]diag.Status{diag.StatusFail, diag.StatusInconclusive, diag.StatusWarn}, s)
-}
-
 // passHost says what was measured, and what was not.
 func passHost(c *hop.Case) string {
 	var parts []string

@@ -44,6 +44,16 @@ func judgeMount(f *diag.Fact, m *diag.MountFacts) *diag.Finding {
 		out = reading.Fail(diag.SigHostReadOnly, f, "%s is read-only, and /etc/fstab has it to be written", mountName(m))
 	case m.ReadOnly:
 		return nil // an image, or so by choice: it is never written
+	default:
+		return judgeRoom(f, m)
+	}
+	return &out
+}
+
+// judgeRoom returns the finding of a file system that is full, or nearly; nil if it has room.
+func judgeRoom(f *diag.Fact, m *diag.MountFacts) *diag.Finding {
+	var out diag.Finding
+	switch {
 	case m.FreeBytes != nil && *m.FreeBytes == 0 && *m.TotalBytes > 0:
 		out = reading.Fail(diag.SigHostFull, f, "%s is full: no byte is free", mountName(m))
 	case m.InodesUsed != nil && *m.InodesUsed >= 100:

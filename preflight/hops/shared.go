@@ -2,6 +2,7 @@ package hops
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gpuaas/gpuaasctl/diag"
@@ -147,3 +148,8 @@ func unclaimed(c *hop.Case) diag.ReasonCode {
 // recordLimit is how many of the record's newest entries are read, in addition to the pinned ones: a day without a
 // platform, since repeats are folded.
 const recordLimit = 64
+
+// rankOf orders the statuses of findings, the worst first.
+func rankOf(s diag.Status) int {
+	return slices.Index([]diag.Status{diag.StatusFail, diag.StatusInconclusive, diag.StatusWarn}, s)
+}

@@ -22,7 +22,7 @@ var computes = []string{
 var noGoroutines = strings.Fields(`
 	agent/outbox agent/recorder agent/update chaos/step diag/classify diag/evidence diag/record diag/render diag/trust gpu/fault
 	gpu/kmsg gpu/logfile gpu/policy/judge gpu/report gpu/state gpu/status gpu/xid internal/clean internal/owned internal/page
-	internal/sleep internal/strictyaml preflight/probe/scrub internal/xunit ops/history tools/catalogen tools/fuzzall tools/house tools/notices
+	internal/sleep internal/strictyaml preflight/probe/scrub preflight/vantage/openssh internal/xunit ops/history tools/catalogen tools/fuzzall tools/house tools/notices
 	tools/statements tools/testkit/goldentest tools/testkit/html5 tools/testkit/porttest tools/testneeds`)
 
 // elsewhere are packages with goroutines that make race leaves to make test-deep, with the reason.

@@ -13,6 +13,7 @@ import (
 var partOf = map[string]string{
 	"gpu_node.go": "gpu.go", "recovery_record.go": "recovery_status.go", "recovery_wait.go": "recovery_status.go",
 	"recovery_listeners.go": "recovery_status.go", "restarts.go": "readiness.go",
+	"host_mounts.go": "host_health.go", "host_machine.go": "host_health.go", "host_kernel.go": "host_health.go",
 	"terminal.go": "shared.go", "terminal_rows.go": "shared.go", // a terminal of another platform, which two hops judge
 }
 

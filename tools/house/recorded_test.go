@@ -38,8 +38,10 @@ func TestEveryFaultIsRecorded(t *testing.T) {
 	}
 	same(t, "fault", 40, map[string]names{
 		"golden/expect.go": expected, "lab/e2e/faults_*_test.go": injected, "golden/reports": reports})
+	drills := filesIn(t, "scenarios", ".yaml")
+	maps.Copy(drills, filesIn(t, "scenarios/lab", ".yaml")) // those that only the reference platform's lab can run
 	same(t, "drill", 50, map[string]names{
-		"scenarios": filesIn(t, "scenarios", ".yaml"), "golden/drills": filesIn(t, "golden/drills", ".ndjson")})
+		"scenarios": drills, "golden/drills": filesIn(t, "golden/drills", ".ndjson")})
 }
 
 // TestEveryRowOfTheMatrixIsRecorded: a row's recording is one of its own, or that of a fault, or a reason is named.
