@@ -152,7 +152,7 @@ var opRows = [...]OpRow{
 	{Op: OpDNS, Does: "looks up target (a name), by the host's own rules or by resolver", Asks: asksDNS,
 		Fills: "dns", Ladder: true},
 	{Op: OpGetent, Does: "looks up the host of target as the programs of the machine do, by one getent; it is bounded, " +
-		"and only root's is run", Asks: "target network", Fills: "dns", Ladder: true},
+		"and only root's is run", Asks: "target network", Fills: "dns"},
 	{Op: OpTCP, Does: "dns, then connects to target (host:port)", Asks: asksDNS, Fills: "dns tcp", Ladder: true},
 	{Op: OpTLS, Does: "dns, tcp, then a TLS handshake", Asks: asksTLS, Fills: "dns tcp tls", Ladder: true},
 	{Op: OpHTTP, Does: "dns, tcp, tls, then one HTTP exchange (or a poll) with target (a URL); cert makes it mTLS",

@@ -1163,6 +1163,7 @@ var signalRows = [...]SignalRow{
 		Failures: []Failure{DNSNXDomain, DNSNoAnswer, DNSServFail, DNSTimeout, DNSRefused, DNSMismatch, TCPRefused, TCPTimeout, TCPReset, TCPNoRoute, TCPNetUnreachable, TCPDenied, TLSUnknownCA, TLSExpired, TLSNotYetValid, TLSNameMismatch, TLSProtocol, TLSNotTLS, TLSClosed, TLSALPN, HTTPStatus, HTTPRateLimited, HTTPTimeout, HTTPNotHTTP, HTTPClosed, HTTPEdgePage, HTTPEdgeAuth, HTTPMalformed, FileMissing, FileUnreadable, FileUnparseable, FileMismatch, UnitInactive, UnitFailed, UnitMissing, Timeout, Unknown},
 		Recovery: []Step{
 			{Text: "read what the check measured", Commands: []string{"{preflight} -o full"}},
+			{Text: "the profile's steps for this check (checks.NAME.steps) say what to do; it has none"},
 		},
 		Proof: RepairProof{Hops: []HopID{HopNodeOpsAccess}},
 	},

@@ -263,7 +263,8 @@ var conclusions = []struct {
 	{"the control plane is at fault", func(r *diag.Report, _ *diag.Fact) string {
 		return firstFact(r, func(f *diag.Fact) bool {
 			node := (f.Vantage == hop.Node && strings.HasPrefix(f.ID, "node_runtime_api_reachability/") &&
-				!strings.Contains(f.ID, "~other-listener") && (f.Failure == diag.OK || reading.InPhase(f, "mtls"))) || // of the API
+				!strings.Contains(f.ID, "~other-listener") && f.Request.Op != diag.OpGetent && // of the API
+				(f.Failure == diag.OK || reading.InPhase(f, "mtls"))) ||
 				(f.ID == "node_recovery_status/task_wait" && f.HTTP != nil && f.HTTP.Status > 0 && f.HTTP.Status < 500)
 			return node || (f.Vantage == hop.Operator && f.Failure == diag.OK && strings.HasPrefix(f.Request.Target,
 				"https://api."))

@@ -80,7 +80,7 @@ func healthy(req diag.Request) diag.Fact {
 		healthyHost(&f, step)
 	case diag.HopNodeRuntimeAPI:
 		if step == hop.StepPrograms {
-			f.Target = "https://node-api.test"
+			f.Target = "node-api.test"
 			f.DNS = &diag.DNSFacts{Name: "node-api.test", Source: "getent", Addresses: []string{"192.0.2.11"}, DurationMS: 3}
 			return f
 		}

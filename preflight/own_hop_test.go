@@ -72,7 +72,7 @@ func TestAWalkWithAnOwnHop(t *testing.T) {
 			for _, r := range []*diag.Report{r, again, builtIn} {
 				got := hopOf(r, own.ID)
 				if got.Status != want || got.Title != own.Title || len(got.Evidence) == 0 ||
-					len(r.Hops) != len(hops.BuiltIn().List())+1 {
+					len(r.Hops) != len(usualHops())+1 {
 					t.Errorf("%d hops, and it is %+v", len(r.Hops), got)
 				}
 				if b := r.Verdict.Blame; (want == diag.StatusFail) != (b != nil && b.Hop == own.ID) {

@@ -40,7 +40,7 @@ func measurable() map[string]hop.Step {
 	out := map[string]hop.Step{}
 	for _, h := range hops.BuiltIn().List() {
 		for _, s := range h.Steps {
-			if !s.Pure() && s.Uses == "" && s.From != hop.Platform && !s.Policy.Optional &&
+			if !h.Optional && !s.Pure() && s.Uses == "" && s.From != hop.Platform && !s.Policy.Optional &&
 				s.Name != hop.StepGPUJudged { // not in this plan
 				out[hop.FactID(h.ID, s.Name)] = s
 			}

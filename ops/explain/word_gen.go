@@ -309,6 +309,7 @@ var vocabRows = [...]vocab{
 		{"operator access", "the person or job that runs the walk: its token, login, network or profile"},
 		{"control plane", "the platform's own services as a whole"},
 		{"control plane API", "the API that operators and users call, and what it depends on"},
+		{"terminal server", "what gives users their terminals, where that is not the reference platform's gateway"},
 		{"environment profile", "the profile of this environment: endpoints, paths and names that this tool uses"},
 		{"environment networking", "routes, DNS, firewalls and VPNs between the parties"},
 		{"allocation lifecycle", "what creates, binds and releases allocations"},

@@ -182,9 +182,28 @@ func TestEveryKindOfChange(t *testing.T) {
 		})
 	}
 	for _, row := range diag.Changes() {
-		gpu := strings.HasPrefix(string(row.Kind), "gpu") // TestGPUsCompareByGPU
-		if elsewhere := gpu || row.Kind == diag.ChangeTiming || row.Kind == diag.ChangeFile; !seen[row.Kind] && !elsewhere {
+		gpu := strings.HasPrefix(string(row.Kind), "gpu")                         // TestGPUsCompareByGPU
+		optional := row.Kind == diag.ChangeMachine || row.Kind == diag.ChangeLink // TestMachinesAndLinksCompare
+		elsewhere := gpu || optional || row.Kind == diag.ChangeTiming || row.Kind == diag.ChangeFile
+		if !seen[row.Kind] && !elsewhere {
 			t.Errorf("no change of kind %s is tried", row.Kind)
+		}
+	}
+}
+
+// TestMachinesAndLinksCompare: what the optional hops measure of a machine and of its links.
+func TestMachinesAndLinksCompare(t *testing.T) {
+	with := func(kernel string, mtu int) *diag.Report {
+		return changed(t, func(r *diag.Report) {
+			f := factOf(t, r, "node_readiness/clock")
+			f.Machine, f.Path = &diag.MachineFacts{Hostname: "n1", Kernel: kernel}, &diag.PathFacts{Interface: "eth0", MTU: mtu}
+		})
+	}
+	for kind, after := range map[diag.ChangeKind]*diag.Report{
+		diag.ChangeMachine: with("6.2", 1500), diag.ChangeLink: with("6.1", 9000),
+	} {
+		if d := Diff(with("6.1", 1500), after, nil); len(d.Changes) != 1 || d.Changes[0].Kind != kind {
+			t.Errorf("want one %s: %+v", kind, d.Changes)
 		}
 	}
 }

@@ -65,6 +65,8 @@ type Policy struct {
 	// Optional: a healthy node may lack what the step measures. Without an answer the step is skipped, and the hop is
 	// judged without it.
 	Optional bool
+	// OnlyWarns: whatever it finds is a warning, so no blame has to wait for it.
+	OnlyWarns bool
 }
 
 // Turn is when in a walk a step runs.

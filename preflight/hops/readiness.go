@@ -81,7 +81,7 @@ func nodeReadiness() hop.Hop {
 // noRecord, noLocator and noProgram return what the profile lacks to look at a part of the agent.
 func noRecord(p *profile.Profile) string {
 	if p.Agent.Record == "" {
-		return "the profile names no record of the agent (agent.record), so only the root file system is measured"
+		return "the profile names no record of the agent (agent.record)"
 	}
 	return ""
 }

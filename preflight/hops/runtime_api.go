@@ -42,17 +42,20 @@ func nodeRuntimeAPI() hop.Hop {
 			// beside the other: it waits for nothing, and a node without getent is none the worse
 			Name: hop.StepPrograms, From: hop.Node, Timeout: programsPatience,
 			Needs:  hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}, Profile: hop.NeverIf(noAgentAPI)},
-			Policy: hop.Policy{Optional: true, Once: func(diag.Request) bool { return true }},
+			Policy: hop.Policy{Optional: true, OnlyWarns: true, Once: func(diag.Request) bool { return true }},
 			Ask: func(e *hop.Env, _ *hop.Case) diag.Request {
 				return diag.Request{Op: diag.OpGetent, Target: e.Profile.Agent.API.Ref()}
 			},
 		}},
 		Judge: func(c *hop.Case) []diag.Finding {
-			j := judged{c: c, f: c.Fact(id, hop.StepReach)}
-			return append(list(runtimeAPIRows.judge(j)), list(programsFinding(c))...)
+			return append(runtimeAPIRows.about(id, hop.StepReach)(c), list(programsFinding(c))...)
 		},
 		Pass: func(c *hop.Case) string {
-			return fmt.Sprintf("%s answers: %s", reading.Where(c.Fact(id, hop.StepReach)), listener(c.Fact(id, hop.StepReach)))
+			reach := c.Fact(id, hop.StepReach)
+			if reach == nil { // the plan leaves it out
+				return "the node's programs look its name up"
+			}
+			return fmt.Sprintf("%s answers: %s", reading.Where(reach), listener(reach))
 		},
 		Counter: func(e *hop.Env, _ *hop.Case, failing *diag.Fact) []hop.Counter {
 			if s := reading.Status(failing); reading.InPhase(failing, "http") && s > 0 && s < 500 {
@@ -96,7 +99,8 @@ var runtimeAPIRows = rows{
 
 	// It does not answer.
 	{when: func(j judged) bool { return reading.InPhase(j.f, "env") },
-		then:    fails(diag.SigAPIUnreachable, "%s", func(j judged) string { return reading.NoURL(j.f, j.c.AgentNames().API) }),
+		then: fails(diag.SigAPIUnreachable, "%s",
+			func(j judged) string { return reading.NoURL(j.f, j.c.AgentNames().API) }),
 		culprit: reading.CulpritAgentEnv, also: besidePath},
 	{when: func(j judged) bool { return usesOtherAPI(j.c, j.f) },
 		then: fails(diag.SigAPIUnreachable, "the node gets %s from %s: %s; the profile says %s", gets, where, saw,

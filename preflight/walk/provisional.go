@@ -158,7 +158,8 @@ func (u *unfinished) undecided(chain []hop.Hop, h *hop.Hop, at diag.HopID) bool 
 	}
 	return slices.ContainsFunc(h.Steps, func(s hop.Step) bool {
 		id := s.Fact(h.ID)
-		if s.Pure() || s.Policy.Turn == hop.AtEnd || p.Left[s.Name] != "" || u.c.FactByID(id) != nil || u.done(id) {
+		if s.Pure() || s.Policy.Turn == hop.AtEnd || s.Policy.OnlyWarns || p.Left[s.Name] != "" ||
+			u.c.FactByID(id) != nil || u.done(id) {
 			return false
 		}
 		return !slices.ContainsFunc(s.Needs.Facts, func(fact string) bool {

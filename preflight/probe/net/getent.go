@@ -34,6 +34,7 @@ func (p *Prober) getent(ctx context.Context, req diag.Request, f *diag.Fact) {
 	if c == nil {
 		return
 	}
+	f.Target = c.to.host // nothing is asked of a port there
 	f.DNS = &diag.DNSFacts{Name: c.to.host, Source: sourceGetent}
 	if addr, err := netip.ParseAddr(c.to.host); err == nil { // no program looks it up
 		f.DNS.Source, f.DNS.Addresses = sourceLiteral, []string{addr.String()}
