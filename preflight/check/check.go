@@ -43,7 +43,8 @@ func Hop(id diag.HopID, c *diag.Check, total time.Duration) hop.Hop {
 		s.Timeout = time.Duration(c.LimitMS) * time.Millisecond
 	}
 	if c.From == hop.Node {
-		s.From, s.Needs = hop.Node, hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}}
+		s.From, s.Needs.NoAPI = hop.Node, false
+		s.Needs.Hops = append(s.Needs.Hops, diag.HopNodeOpsAccess)
 	}
 	h.Steps = []hop.Step{s}
 	return h

@@ -15,7 +15,8 @@ import (
 
 // hostHealth: is the node's machine well, whatever runs there? A failure is what breaks work; all else is a warning.
 func hostHealth() hop.Hop {
-	needs := hop.Needs{Hops: []diag.HopID{diag.HopNodeOpsAccess}}
+	var needs hop.Needs
+	needs.Hops = append(needs.Hops, diag.HopNodeOpsAccess)
 	return hop.Hop{
 		ID: diag.HopHostHealth, Budget: 8 * time.Second,
 		Steps: []hop.Step{

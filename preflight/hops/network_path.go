@@ -84,7 +84,7 @@ func pathStep(name, from, key string, endpoint func(*profile.Profile) (url, pin 
 		},
 	}
 	if from == hop.Node {
-		s.Needs.Hops = []diag.HopID{diag.HopNodeOpsAccess}
+		s.Needs.Hops = append(s.Needs.Hops, diag.HopNodeOpsAccess)
 	}
 	return s
 }

@@ -21,27 +21,6 @@ type observedRow struct {
 	holds    holder
 }
 
-type (
-	signals = []diag.Signal
-	words   = []diag.Failure
-)
-
-// holder returns the fact that has the cause of a finding that f decided, and the cause as text; "" if there is none.
-type holder func(c *hop.Case, f *diag.Fact) (at *diag.Fact, text string)
-
-// failures and signals that several rows share.
-var (
-	noFailure   = words{diag.OK}
-	notRunning  = words{diag.UnitInactive, diag.UnitFailed}
-	wrongDates  = words{diag.MTLSCertExpired, diag.MTLSCertNotYetValid}
-	servedDates = words{diag.TLSExpired, diag.TLSNotYetValid}
-	certRefused = words{diag.MTLSUnknownCA, diag.MTLSIngress400, diag.MTLSCertRejected}
-	tlsSignals  = signals{
-		diag.SigAPITLSFailed, diag.SigNodeStreamMTLS, diag.SigControlPlaneUnreachable, diag.SigTerminalEdgeTLS,
-		diag.SigAppRouteFailed,
-	}
-)
-
 // observedRows is the closed list. No row rests on the profile alone: if something is not where the profile says, the
 // profile may be wrong.
 var observedRows = [...]observedRow{
@@ -109,7 +88,9 @@ var observedRows = [...]observedRow{
 }
 
 // checked is the measurement of a check, by its own rule.
-func checked(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) { return f, "what the check measured is its result" }
+func checked(_ *hop.Case, f *diag.Fact) (*diag.Fact, string) {
+	return f, "what the check measured is its result"
+}
 
 // observe returns the measured cause of a failing finding; nil if it was not measured, or only follows from another
 // fact.
