@@ -131,7 +131,8 @@ func TestScenarioRules(t *testing.T) {
 		},
 		"expect.mustStayGreen is": func(s *Scenario) { s.Expect = Expect{Blame: Blame{None: true}, DetectWithin: 1} },
 		"nothing to be blamed": func(s *Scenario) {
-			s.Expect = Expect{Blame: Blame{None: true}, DetectWithin: 1, MustStayGreen: StayGreen{Hops: []diag.HopID{diag.HopNodeHeartbeat}}}
+			s.Expect = Expect{Blame: Blame{None: true}, DetectWithin: 1,
+				MustStayGreen: StayGreen{Hops: []diag.HopID{diag.HopNodeHeartbeat}}}
 		},
 		"expect.blame.hop":         func(s *Scenario) { s.Expect.Blame.Hop, s.Expect.FirstFailedHop = nil, nil },
 		"expect.blame.signal":      func(s *Scenario) { s.Expect.Blame.Signal = nil },

@@ -166,8 +166,9 @@ func TestTokenState(t *testing.T) {
 		heartbeat := diag.Fact{ID: "node_heartbeat/read_model",
 			HTTP: &diag.HTTPFacts{Fields: map[string]string{"node.recovery_current_token": c.issued}}}
 		env := diag.Fact{
-			ID: "node_recovery_status/profile", At: diag.At(noon), Request: diag.Request{Env: []string{profile.DefaultAgentNames().Token}},
-			Env: &diag.EnvFacts{Secret: map[string]string{profile.DefaultAgentNames().Token: c.held}},
+			ID: "node_recovery_status/profile", At: diag.At(noon),
+			Request: diag.Request{Env: []string{profile.DefaultAgentNames().Token}},
+			Env:     &diag.EnvFacts{Secret: map[string]string{profile.DefaultAgentNames().Token: c.held}},
 		}
 		if got := world.TokenState(hops.BuiltIn().NewCase(diag.Subject{}, diag.Plan{}, diag.EndedCompleted,
 			[]diag.Fact{heartbeat, env})); got != c.want {

@@ -2,6 +2,8 @@
 // policy, and the paths and fields of the platform's API. A profile is a strict YAML file; flags override GPUAASCTL_*
 // environment variables, and these override the file. It contains no secrets, only paths of files with secrets, or
 // commands that print one.
+//
+// More than 25 files: each block of a profile has its own, and its checks another.
 package profile
 
 import (

@@ -90,7 +90,8 @@ func TestAListIsAboutWhatIsThere(t *testing.T) {
 		t.Errorf("left out by the operator: %s", c.State)
 	}
 	s.Plan.NotMeasured = []chaos.AbsentHop{{Hop: diag.HopNodeHeartbeat, Why: "no agent"}}
-	if c := claimed(s, ClaimSpared); c.State != Held || !strings.Contains(c.Text, "1 hops; not measured here: node_heartbeat") {
+	c := claimed(s, ClaimSpared)
+	if c.State != Held || !strings.Contains(c.Text, "1 hops; not measured here: node_heartbeat") {
 		t.Errorf("%s %q", c.State, c.Text)
 	}
 	s.walkOf(4).Hops[diag.HopControlPlaneAccess] = diag.StatusFail

@@ -24,7 +24,8 @@ func passing() *Story {
 			Expect: chaos.Expect{
 				Blame: chaos.Blame{Finding: chaos.Finding{Hop: []diag.HopID{diag.HopNodeRuntimeAPI},
 					Signal: []diag.Signal{diag.SigAPIUnreachable}}},
-				MustStayGreen: chaos.StayGreen{Hops: []diag.HopID{diag.HopNodeHeartbeat, diag.HopControlPlaneAccess}}, SameCorrelationID: true,
+				MustStayGreen:     chaos.StayGreen{Hops: []diag.HopID{diag.HopNodeHeartbeat, diag.HopControlPlaneAccess}},
+				SameCorrelationID: true,
 			},
 			Recovery: chaos.Recovery{Green: 2},
 		},

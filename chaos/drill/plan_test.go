@@ -25,7 +25,8 @@ func planOf(ids ...string) chaos.Plan {
 				Blame: chaos.Blame{
 					Finding: chaos.Finding{Hop: []diag.HopID{diag.HopNodeRuntimeAPI}, Signal: []diag.Signal{diag.SigAPIUnreachable}},
 				},
-				FirstFailedHop: []diag.HopID{diag.HopNodeRuntimeAPI}, MustStayGreen: chaos.StayGreen{Hops: []diag.HopID{diag.HopControlPlaneAccess}},
+				FirstFailedHop:    []diag.HopID{diag.HopNodeRuntimeAPI},
+				MustStayGreen:     chaos.StayGreen{Hops: []diag.HopID{diag.HopControlPlaneAccess}},
 				SameCorrelationID: true,
 			},
 			Recovery: chaos.Recovery{Green: 2},

@@ -83,8 +83,8 @@ type Expected struct {
 // State is the state of a claim.
 type State string
 
-// The states of a claim. NotSeen is neither held nor violated, and prevents a pass. NotApplicable is about something that
-// the environment has not, as its profile says, and prevents nothing.
+// The states of a claim. NotSeen is neither held nor violated, and prevents a pass. NotApplicable is about something
+// that the environment has not, as its profile says, and prevents nothing.
 const (
 	Held          State = "held"
 	Violated      State = "violated"

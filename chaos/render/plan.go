@@ -125,7 +125,8 @@ func expectations(p *chaos.Plan) (f page.Fields) {
 	return f
 }
 
-// byReason has a line for each reason for which hops are not measured: "node_heartbeat, gateway_node_stream (no agent)".
+// byReason has a line for each reason for which hops are not measured, such as "node_heartbeat,
+// gateway_node_stream (no agent)".
 func byReason(gone []chaos.AbsentHop) []string {
 	hops, order := map[string][]diag.HopID{}, []string{}
 	for _, a := range gone {

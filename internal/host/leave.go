@@ -10,8 +10,8 @@ import (
 // killTime is how long SIGKILL takes to end a process, if it can end it at all.
 const killTime = 200 * time.Millisecond
 
-// RunOrLeave is Run for a program that may hang in the kernel, where no signal ends it: such a process is left, and left
-// is true. Nothing of the caller's is open in it. It reads c.Most bytes of each output, and c.Stdin is not used.
+// RunOrLeave is Run for a program that may hang in the kernel, where no signal ends it: such a process is left, and
+// left is true. Nothing of the caller's is open in it. It reads c.Most bytes of each output, and c.Stdin is not used.
 func (c Command) RunOrLeave(ctx context.Context, argv ...string) (a Answer, left bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()

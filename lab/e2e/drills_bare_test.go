@@ -19,9 +19,9 @@ const (
 	bareProfile = "lab-bare"
 )
 
-// TestBareDrills runs, on a machine without an agent, a platform or an API, every built-in drill that needs none of them.
-// Each must pass and leave nothing behind, as those of TestDrills; a drill that needs more is refused, and no machine is
-// asked. GPUAASCTL_DRILLS names the only ones that run.
+// TestBareDrills runs, on a machine without an agent, a platform or an API, every built-in drill that needs none of
+// them. Each must pass and leave nothing behind, as those of TestDrills; a drill that needs more is refused, and no
+// machine is asked. GPUAASCTL_DRILLS names the only ones that run.
 func TestBareDrills(t *testing.T) {
 	l := needLab(t)
 	before := on(t, l, bare, snapshot)

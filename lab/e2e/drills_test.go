@@ -23,11 +23,11 @@ import (
 	"github.com/gpuaas/gpuaasctl/tools/testkit/goldentest"
 )
 
-// TestDrills runs every built-in drill of the platform in a random order. Each must pass and leave nothing behind, by its own
-// claims and by independent tools before the first drill and after the last. Drills that concern several nodes
+// TestDrills runs every built-in drill of the platform in a random order. Each must pass and leave nothing behind, by
+// its own claims and by independent tools before the first drill and after the last. Drills that concern several nodes
 // form one game day; the others run on several nodes concurrently. The seed is printed: GPUAASCTL_DRILL_SEED
-// repeats the order. GPUAASCTL_DRILLS names, with commas, the only ones that run. With GPUAASCTL_UPDATE_GOLDEN the runs
-// become recordings.
+// repeats the order. GPUAASCTL_DRILLS names, with commas, the only ones that run. With GPUAASCTL_UPDATE_GOLDEN the
+// runs become recordings.
 func TestDrills(t *testing.T) {
 	l := needLab(t)
 	green(t, node)

@@ -74,7 +74,8 @@ func TestEveryProtocolIsRead(t *testing.T) {
 
 // TestPerfdata: performance data has quoted labels, units, ranges, and further lines.
 func TestPerfdata(t *testing.T) {
-	r := resultOf(ran(0, "OK | 'a b'=1.5MB;2;3 load=0.2\nmore text | x=7c\n'it''s'=-3%;;\nbad y=1\n"), of(diag.ProtocolNagios))
+	r := resultOf(ran(0, "OK | 'a b'=1.5MB;2;3 load=0.2\nmore text | x=7c\n'it''s'=-3%;;\nbad y=1\n"),
+		of(diag.ProtocolNagios))
 	for name, want := range map[string]string{"a b": "1.5", "load": "0.2", "x": "7", "it's": "-3"} {
 		if r.fields[name] != want {
 			t.Errorf("%s is %q in %v", name, r.fields[name], r.fields)
@@ -126,16 +127,21 @@ func TestRules(t *testing.T) {
 	}{
 		"status":         {diag.CheckRule{Status: []int{200, 401}}, http(401), diag.StatusPass},
 		"another status": {diag.CheckRule{Status: []int{200}}, http(503), diag.StatusFail},
-		"field":          {diag.CheckRule{Field: map[string]diag.CheckMatch{"a.b": {Equals: &text}}}, http(200), diag.StatusPass},
-		"no field":       {diag.CheckRule{Field: map[string]diag.CheckMatch{"c": {Equals: &text}}}, http(200), diag.StatusFail},
-		"slow":           {diag.CheckRule{LatencyBelow: diag.CheckSpan(8e8)}, http(200), diag.StatusFail},
-		"full":           {diag.CheckRule{UsedPercentBelow: &n}, diag.Fact{Disk: &diag.DiskFacts{UsedPercent: 80}}, diag.StatusFail},
-		"not full":       {diag.CheckRule{UsedPercentBelow: &n}, diag.Fact{Disk: &diag.DiskFacts{UsedPercent: 79}}, diag.StatusPass},
-		"absent":         {diag.CheckRule{Exists: &no}, diag.Fact{Failure: diag.FileMissing}, diag.StatusPass},
-		"present":        {diag.CheckRule{Exists: &yes}, diag.Fact{Failure: diag.FileMissing}, diag.StatusFail},
-		"must be closed": {diag.CheckRule{Failure: []diag.Failure{diag.TCPRefused}}, diag.Fact{Failure: diag.TCPRefused}, diag.StatusPass},
-		"must be closed, and is open": {diag.CheckRule{Failure: []diag.Failure{diag.TCPRefused}}, diag.Fact{TCP: &diag.TCPFacts{}},
+		"field": {diag.CheckRule{Field: map[string]diag.CheckMatch{"a.b": {Equals: &text}}}, http(200),
+			diag.StatusPass},
+		"no field": {diag.CheckRule{Field: map[string]diag.CheckMatch{"c": {Equals: &text}}}, http(200),
 			diag.StatusFail},
+		"slow": {diag.CheckRule{LatencyBelow: diag.CheckSpan(8e8)}, http(200), diag.StatusFail},
+		"full": {diag.CheckRule{UsedPercentBelow: &n}, diag.Fact{Disk: &diag.DiskFacts{UsedPercent: 80}},
+			diag.StatusFail},
+		"not full": {diag.CheckRule{UsedPercentBelow: &n}, diag.Fact{Disk: &diag.DiskFacts{UsedPercent: 79}},
+			diag.StatusPass},
+		"absent":  {diag.CheckRule{Exists: &no}, diag.Fact{Failure: diag.FileMissing}, diag.StatusPass},
+		"present": {diag.CheckRule{Exists: &yes}, diag.Fact{Failure: diag.FileMissing}, diag.StatusFail},
+		"must be closed": {diag.CheckRule{Failure: []diag.Failure{diag.TCPRefused}}, diag.Fact{Failure: diag.TCPRefused},
+			diag.StatusPass},
+		"must be closed, and is open": {diag.CheckRule{Failure: []diag.Failure{diag.TCPRefused}},
+			diag.Fact{TCP: &diag.TCPFacts{}}, diag.StatusFail},
 		"no state":    {diag.CheckRule{State: []string{"active"}}, diag.Fact{Failure: diag.UnitMissing}, diag.StatusFail},
 		"not allowed": {diag.CheckRule{Exists: &yes}, diag.Fact{Failure: diag.NotPermitted}, diag.StatusInconclusive},
 		"no clock":    {diag.CheckRule{SkewBelow: 1}, diag.Fact{}, diag.StatusFail},

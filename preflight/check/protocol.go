@@ -18,8 +18,8 @@ var parsers = map[string]parser{
 	diag.ProtocolExit: byExit, diag.ProtocolNagios: nagios, diag.ProtocolNPD: npd, diag.ProtocolJSON: ownJSON,
 }
 
-// said is the first line of an output, or how the program ended.
-func said(run *diag.CommandFacts) string {
+// evidence is the first line of an output, or how the program ended.
+func evidence(run *diag.CommandFacts) string {
 	for _, text := range []string{run.Out, run.Err} {
 		for line := range strings.Lines(text) {
 			if line = strings.TrimSpace(line); line != "" {
@@ -38,13 +38,13 @@ func byExit(run *diag.CommandFacts, c *diag.Check) result {
 	switch {
 	case mapped:
 	case len(c.Exit) > 0:
-		return undecided("exit %d is not in the check's exit map: %s", *run.Exit, said(run))
+		return undecided("exit %d is not in the check's exit map: %s", *run.Exit, evidence(run))
 	case *run.Exit == 0:
 		st = diag.StatusPass
 	default:
 		st = diag.StatusFail
 	}
-	return result{status: st, text: said(run)}
+	return result{status: st, text: evidence(run)}
 }
 
 // nagios reads a monitoring plugin: the exit code is the status; behind a | on any line is performance data, and after
@@ -52,7 +52,7 @@ func byExit(run *diag.CommandFacts, c *diag.Check) result {
 func nagios(run *diag.CommandFacts, _ *diag.Check) result {
 	codes := []diag.Status{diag.StatusPass, diag.StatusWarn, diag.StatusFail, diag.StatusInconclusive}
 	if *run.Exit < 0 || *run.Exit >= len(codes) {
-		return undecided("exit %d is none of a monitoring plugin (0 to 3): %s", *run.Exit, said(run))
+		return undecided("exit %d is none of a monitoring plugin (0 to 3): %s", *run.Exit, evidence(run))
 	}
 	var data []string
 	first, n, only := "", 0, false
@@ -72,7 +72,7 @@ func nagios(run *diag.CommandFacts, _ *diag.Check) result {
 		n++
 	}
 	if first == "" {
-		if first = said(run); *run.Exit == 0 {
+		if first = evidence(run); *run.Exit == 0 {
 			return undecided("the plugin printed nothing")
 		}
 	}
@@ -114,11 +114,11 @@ func perfdata(text string) map[string]string {
 func npd(run *diag.CommandFacts, _ *diag.Check) result {
 	switch *run.Exit {
 	case 0:
-		return result{status: diag.StatusPass, text: said(run)}
+		return result{status: diag.StatusPass, text: evidence(run)}
 	case 1:
-		return result{status: diag.StatusFail, text: said(run)}
+		return result{status: diag.StatusFail, text: evidence(run)}
 	}
-	return undecided("the plugin does not know (exit %d): %s", *run.Exit, said(run))
+	return undecided("the plugin does not know (exit %d): %s", *run.Exit, evidence(run))
 }
 
 // ownJSON reads {"status": "pass", "message": "...", "metrics": {"name": 1}}.

@@ -10,8 +10,8 @@ import (
 )
 
 // The walk looks a name up by itself, as nsswitch.conf and resolv.conf say, and goes on with the first address. A
-// program of the machine waits for all that the C library waits for, and may ask services that no file shows. So the same
-// name is looked up once more by getent, and the two are compared.
+// program of the machine waits for all that the C library waits for, and may ask services that no file shows. So the
+// same name is looked up once more by getent, and the two are compared.
 
 // Programs is what a machine's programs get for a name, compared with the walk's own look-up.
 type Programs struct {

@@ -163,6 +163,7 @@ type setup struct {
 // TestBesideOpenSSH: where the ssh program logs in, so does this package, or it names what it does not use; where ssh
 // refuses, so does this package.
 func TestBesideOpenSSH(t *testing.T) {
+	tier.NeedsHost(t)
 	b := newBeside(t)
 	for name, s := range setups {
 		t.Run(name, func(t *testing.T) {
@@ -238,6 +239,7 @@ func (b *beside) arrange(t *testing.T, s setup) NodeConfig {
 
 // TestKnownHostsBesideOpenSSH: of known_hosts files made of random lines, those that accept the host are the same.
 func TestKnownHostsBesideOpenSSH(t *testing.T) {
+	tier.NeedsHost(t)
 	b := newBeside(t)
 	lines := []string{"[127.0.0.1]:PORT:cert; KEY:host;", "[127.0.0.1]:PORT:cert; KEY:host2;",
 		"[127.0.0.1]:PORT:cert; KEY:hostrsa;", "127.0.0.1 KEY:host;", "127.0.0.1 KEY:host2;", "@revoked * KEY:host;",

@@ -4,11 +4,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/internal/owned"
 )
 
@@ -99,12 +99,9 @@ func readGrants(path string, owner int) ([]grant, error) {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, mostAllowed+1))
-	switch {
-	case err != nil:
+	text, err := bounded.Read(f, mostAllowed)
+	if err != nil {
 		return nil, err
-	case len(text) > mostAllowed:
-		return nil, fmt.Errorf("it is larger than %d bytes", mostAllowed)
 	}
 	return parseGrants(string(text))
 }

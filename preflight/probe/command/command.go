@@ -17,8 +17,8 @@ import (
 type Prober struct {
 	// Allowed says that the requests come from an operator: from this process, or over the operator's login.
 	Allowed bool
-	// Own says that programs run with the rights of this process, whoever it is: it is the operator's own. Else none is
-	// run as root that AllowFile does not name.
+	// Own says that programs run with the rights of this process, root's too: it is the operator's own. Else none is run
+	// as root that AllowFile does not name.
 	Own bool
 
 	allowFile string // for tests; "": AllowFile

@@ -14,6 +14,8 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // own runs programs with the rights of the test, as an operator's own machine does.
@@ -70,7 +72,8 @@ func TestScriptsFindTheirFolder(t *testing.T) {
 // marked is a word that only processes of one test have among their arguments.
 func marked(t *testing.T) string {
 	t.Helper()
-	return fmt.Sprintf("mark-%d-%s", os.Getpid(), strings.ToLower(strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())))
+	name := strings.NewReplacer("/", "-", " ", "-").Replace(t.Name())
+	return fmt.Sprintf("mark-%d-%s", os.Getpid(), strings.ToLower(name))
 }
 
 // alive lists the processes with this word among their arguments.
@@ -147,6 +150,7 @@ func TestHostilePrograms(t *testing.T) {
 
 // TestTheWalkEndsACommand: a command ends with the request, and is then no evidence.
 func TestTheWalkEndsACommand(t *testing.T) {
+	tier.NeedsHost(t)
 	mark := marked(t)
 	path := script(t, "#!/bin/sh\necho ready > "+filepath.Join(t.TempDir(), "x")+"; setsid sleep 600 & exec sleep 600\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,9 +160,9 @@ func TestTheWalkEndsACommand(t *testing.T) {
 		defer close(done)
 		own.Run(ctx, diag.Request{Command: &diag.Program{Argv: []string{path, mark}, LimitMS: 60000, Most: 10}}, &f)
 	}()
-	for len(alive(t, mark)) == 0 && len(descendants(os.Getpid())) < 3 {
-		time.Sleep(time.Millisecond)
-	}
+	wait.For(t, "the command runs", func() bool {
+		return len(alive(t, mark)) > 0 || len(descendants(os.Getpid())) >= 3
+	})
 	cancel()
 	<-done
 	if f.Failure != diag.Cancelled || (f.Command != nil && f.Command.Ended != diag.EndedByWalk) {
@@ -321,6 +325,7 @@ func TestNoRightsByAnotherProgram(t *testing.T) {
 
 // TestAKeeperEndsWithItsParent: if the process that asked is killed, the command is ended all the same.
 func TestAKeeperEndsWithItsParent(t *testing.T) {
+	tier.NeedsHost(t)
 	mark := marked(t)
 	p, err := openProgram(script(t, "#!/bin/sh\ntrap '' TERM HUP\nwhile :; do sleep 1; done\n"), os.Geteuid())
 	if err != nil {
@@ -329,9 +334,7 @@ func TestAKeeperEndsWithItsParent(t *testing.T) {
 	defer p.file.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for len(alive(t, mark)) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		wait.Within(func() bool { return len(alive(t, mark)) > 0 })
 		cancel() // it closes the keeper's input, as the end of this process would
 	}()
 	r, err := keep(ctx, p, account{}, &diag.Program{Argv: []string{p.path, mark}, LimitMS: 60000, Most: 100})

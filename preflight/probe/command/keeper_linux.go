@@ -40,7 +40,7 @@ const (
 	programFD = 3
 )
 
-// order is what a keeper is told.
+// order is what a keeper is asked for.
 type order struct {
 	Path    string
 	Argv    []string
@@ -92,7 +92,7 @@ func init() {
 	} else if r, err = carryOut(line, in); err != nil {
 		r.Error = err.Error()
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(r) // nobody is left to be told
+	_ = json.NewEncoder(os.Stdout).Encode(r) // nobody is left to read it
 	os.Exit(0)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -106,10 +105,7 @@ func askRuntime(ctx context.Context, socket, name string) (status int, body []by
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, mostContainer+1))
-	if err == nil && len(body) > mostContainer {
-		err = fmt.Errorf("the answer is larger than %d bytes", mostContainer)
-	}
+	body, err = bounded.Read(resp.Body, mostContainer)
 	return resp.StatusCode, body, err
 }
 

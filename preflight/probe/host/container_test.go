@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestContainer: a container is described by its runtime's socket.
 func TestContainer(t *testing.T) {
+	tier.NeedsHost(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
@@ -60,6 +62,7 @@ func TestContainer(t *testing.T) {
 
 // TestProcess: processes are found by the name of their program, and by their arguments.
 func TestProcess(t *testing.T) {
+	tier.NeedsHost(t)
 	f := diag.Fact{}
 	(&Prober{}).process(t.Context(), diag.Request{Target: "nothing-of-this-name"}, &f)
 	if f.Failure != diag.UnitInactive || f.Process == nil || f.Process.Count != 0 {

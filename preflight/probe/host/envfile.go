@@ -184,9 +184,9 @@ func validName(name string) bool {
 // environment with which the running agent was started. None of them is secret.
 var EnvNames = [...]string{"GPUAAS_API_URL", "GPUAAS_TERMINAL_API_URL", "GPUAAS_NODE_ID"}
 
-// Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced by a setting of
-// the agent. Without others, only those of EnvNames are; with others, which an operator's own helper may use, any variable
-// that is no secret, and any FILE#KEY. The error names the first name that may not be used or has no value.
+// Expand returns req with every ${NAME} in Target, Resolve, ServerName, Body, NodeID and Header replaced by a setting
+// of the agent. Without others, only those of EnvNames are; with others, which an operator's own helper may use, any
+// variable that is no secret, and any FILE#KEY. The error names the first name that may not be used or has no value.
 func Expand(req diag.Request, agent *AgentView, others bool) (diag.Request, error) {
 	var missing error
 	value := func(name string) string {

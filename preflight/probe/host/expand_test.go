@@ -35,7 +35,8 @@ func TestExpand(t *testing.T) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
-	if got, err := Expand(diag.Request{Body: "$HOME ${} $(x)"}, &AgentView{}, false); err != nil || got.Body != "$HOME ${} $(x)" {
+	const plain = "$HOME ${} $(x)"
+	if got, err := Expand(diag.Request{Body: plain}, &AgentView{}, false); err != nil || got.Body != plain {
 		t.Errorf("what is no name stays: %q %v", got.Body, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // TestSettingsOfFiles reads values as agents of others keep them, and refuses what may be a secret.
@@ -97,6 +98,7 @@ func TestSettingsInAFact(t *testing.T) {
 
 // TestProcessByName finds a process by the name of its program, and not one that is not there.
 func TestProcessByName(t *testing.T) {
+	tier.NeedsHost(t)
 	program := filepath.Join(t.TempDir(), "fleetd-under-test")
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
@@ -128,6 +130,7 @@ func TestProcessByName(t *testing.T) {
 
 // TestContainerByRuntime asks a runtime for a container that runs, that ended, and that it does not have.
 func TestContainerByRuntime(t *testing.T) {
+	tier.NeedsHost(t)
 	socket := filepath.Join(t.TempDir(), "d.sock")
 	l, err := net.Listen("unix", socket)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuaas/gpuaasctl/internal/host"
 )
 
-// An agent that is no unit is found by a locator: "container:NAME@SOCKET", or "process:NAME". What is known of it has the
-// names of systemd's properties, so that one reading serves all.
+// An agent that is no unit is found by a locator: "container:NAME@SOCKET", or "process:NAME". What is known of it has
+// the names of systemd's properties, so that one reading serves all.
 const (
 	containerPrefix = "container:"
 	processPrefix   = "process:"
@@ -140,8 +140,8 @@ func (c *container) unit() host.Unit {
 	return u
 }
 
-// showProcess finds a process by its name, or by that of its program; of several it is the oldest that none of the others
-// started.
+// showProcess finds a process by its name, or by that of its program; of several it is the oldest that none of the
+// others started.
 func showProcess(name string) (host.Unit, error) {
 	if _, err := os.ReadFile("/proc/1/comm"); err != nil { // hidepid
 		return nil, fmt.Errorf("other users' processes are hidden from this login: %w", os.ErrPermission)

@@ -79,10 +79,12 @@ func firstCert(path string) (*x509.Certificate, error) {
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxCertFile))
-	if err != nil {
+	text := make([]byte, maxCertFile) // of a longer file, the beginning
+	n, err := io.ReadFull(f, text)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return nil, err
 	}
+	text = text[:n]
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/internal/host"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
 )
 
 // folder makes a folder with these files.
@@ -32,10 +33,11 @@ func folder(t *testing.T, files map[string]string) string {
 // TestMachine: what a machine's files say is taken as it is, and what it lacks is absent.
 func TestMachine(t *testing.T) {
 	m := machineReader{root: folder(t, map[string]string{
-		"proc/meminfo":         "MemTotal:       16000 kB\nMemAvailable:    4000 kB\nSwapTotal: 0 kB\nHugePages_Total: 3\n",
-		"proc/vmstat":          "nr_free_pages 1\noom_kill 2\n",
-		"proc/loadavg":         "0.10 1.25 0.30 1/99 7\n",
-		"proc/pressure/memory": "some avg10=9.00 avg60=9.00 avg300=9.00 total=1\nfull avg10=1.00 avg60=2.00 avg300=3.50 total=1\n",
+		"proc/meminfo": "MemTotal:       16000 kB\nMemAvailable:    4000 kB\nSwapTotal: 0 kB\nHugePages_Total: 3\n",
+		"proc/vmstat":  "nr_free_pages 1\noom_kill 2\n",
+		"proc/loadavg": "0.10 1.25 0.30 1/99 7\n",
+		"proc/pressure/memory": "some avg10=9.00 avg60=9.00 avg300=9.00 total=1\n" +
+			"full avg10=1.00 avg60=2.00 avg300=3.50 total=1\n",
 		"sys/devices/system/edac/mc/mc0/ce_count":   "4\n",
 		"sys/devices/system/edac/mc/mc0/ue_count":   "1\n",
 		"sys/devices/system/edac/mc/power/whatever": "on\n",
@@ -50,10 +52,12 @@ func TestMachine(t *testing.T) {
 		*f.Load != 1.25 || *f.MemStalled != 3.5 || f.IOStalled != nil {
 		t.Errorf("memory: %+v", f)
 	}
-	if len(f.MemoryErrors) != 1 || f.MemoryErrors[0] != (diag.MemoryController{Name: "mc0", Corrected: 4, Uncorrectable: 1}) {
+	if len(f.MemoryErrors) != 1 ||
+		f.MemoryErrors[0] != (diag.MemoryController{Name: "mc0", Corrected: 4, Uncorrectable: 1}) {
 		t.Errorf("memory controllers: %+v", f.MemoryErrors)
 	}
-	if len(f.NVMe) != 1 || f.NVMe[0] != (diag.NVMeDevice{Name: "nvme0", State: "dead", Model: "DISK"}) || len(f.RDMA) != 1 {
+	if len(f.NVMe) != 1 || len(f.RDMA) != 1 ||
+		f.NVMe[0] != (diag.NVMeDevice{Name: "nvme0", State: "dead", Model: "DISK"}) {
 		t.Errorf("devices: %+v %v", f.NVMe, f.RDMA)
 	}
 }
@@ -87,6 +91,7 @@ func TestStuckProcesses(t *testing.T) {
 // TestRuntimeSockets: a runtime answers, is silent, or refuses; one whose program does not run is not asked, since that
 // would start it.
 func TestRuntimeSockets(t *testing.T) {
+	tier.NeedsHost(t)
 	root := t.TempDir()
 	serve := func(path, answer string) {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
@@ -222,7 +227,8 @@ func TestKernelLog(t *testing.T) {
 	if f.Records != 6 || f.Lost != 7 || *f.FromS != 99 || len(f.Events) != 3 {
 		t.Fatalf("%+v", f)
 	}
-	if e := f.Events[0]; e.Kind != diag.KernelOOM || e.Count != 2 || e.AgoS != 60 || !strings.Contains(e.Text, "process 2") {
+	if e := f.Events[0]; e.Kind != diag.KernelOOM || e.Count != 2 || e.AgoS != 60 ||
+		!strings.Contains(e.Text, "process 2") {
 		t.Errorf("%+v", e)
 	}
 	if e := f.Events[1]; e.Kind != diag.KernelGPULost || e.Code != 79 || !strings.HasPrefix(e.Device, "0000:3b:00") {

@@ -26,7 +26,8 @@ type containerRuntime struct {
 	answered            func(*bufio.Reader) (string, error)
 }
 
-// http2Greeting opens HTTP/2, which gRPC uses: the client's preface with empty settings. A server answers it with its own.
+// http2Greeting opens HTTP/2, which gRPC uses: the client's preface with empty settings. A server answers it with its
+// own.
 const http2Greeting = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 var containerRuntimes = []containerRuntime{

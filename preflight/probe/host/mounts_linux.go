@@ -48,8 +48,8 @@ func isRemote(kind string) bool {
 // inMemory are where a file system in memory matters to programs; there are many others, each of one unit.
 var inMemory = []string{"/", "/run", "/tmp", "/dev/shm", "/var/tmp"}
 
-// mounts asks the file systems of this machine how full they are. A file system whose server is gone hangs whoever
-// asks, and cannot be interrupted, so that a process of its own asks. Failures: file_missing, file_unreadable.
+// mounts asks the file systems of this machine how full they are. A file system whose server is gone hangs the
+// process that asks, and cannot be interrupted, so that a process of its own asks. Failures: file_missing, file_unreadable.
 func (p *Prober) mounts(ctx context.Context, _ diag.Request, f *diag.Fact) {
 	all, err := host.This.Mounts(host.Thread)
 	if err != nil {
@@ -112,7 +112,8 @@ func declared(fstab string) map[string]bool {
 	return written
 }
 
-// asker asks one file system in a process of its own, for its sizes in sizesFormat. left: the process could not be ended.
+// asker asks one file system in a process of its own, for its sizes in sizesFormat. left: the process could not be
+// ended.
 type asker func(ctx context.Context, point string) (a host.Answer, left bool, err error)
 
 // askMounts asks all, some at a time.
@@ -201,5 +202,6 @@ func percent(part, whole uint64) *int {
 // stat asks with the machine's own stat, which both GNU and busybox have. A process in the kernel's uninterruptible
 // sleep cannot be killed: it is left.
 func stat(ctx context.Context, point string) (host.Answer, bool, error) {
-	return host.Command{Limit: mountPatience, Most: mountAnswer}.RunOrLeave(ctx, "stat", "-f", "-c", sizesFormat, "--", point)
+	ask := host.Command{Limit: mountPatience, Most: mountAnswer}
+	return ask.RunOrLeave(ctx, "stat", "-f", "-c", sizesFormat, "--", point)
 }

@@ -48,8 +48,8 @@ func (p *Prober) process(ctx context.Context, req diag.Request, f *diag.Fact) {
 	}
 }
 
-// isProcess reports whether a process has the name: as it calls itself (the kernel keeps 15 bytes), or as its program is
-// called; and all texts of match among its arguments.
+// isProcess reports whether a process has the name: as it calls itself (the kernel keeps 15 bytes), or as its program
+// is called; and all texts of match among its arguments.
 func isProcess(pid int, st host.Stat, req diag.Request) bool {
 	text, _ := host.Read(host.This.Path(pid, "cmdline"), mostArguments) // a kernel thread has none
 	args := strings.ReplaceAll(string(bytes.TrimRight([]byte(text), "\x00")), "\x00", " ")

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,11 +13,12 @@ import (
 	"syscall"
 
 	"github.com/gpuaas/gpuaasctl/diag"
+	"github.com/gpuaas/gpuaasctl/internal/bounded"
 	"github.com/gpuaas/gpuaasctl/preflight/probe/measure"
 )
 
-// A setting of the agent is named by a variable of its environment, or by FILE#KEY: a value in a file, where KEY is names
-// and indices joined by dots.
+// A setting of the agent is named by a variable of its environment, or by FILE#KEY: a value in a file, where KEY is
+// names and indices joined by dots.
 
 const (
 	maxSettingsFile = 1 << 20 // bytes of a file with settings
@@ -52,8 +52,8 @@ func ofFile(name string) bool {
 	return ok
 }
 
-// plainSetting matches what a setting may be: an address, a URL or the name of a node. Other text is not reported, since
-// a key may name anything in a file.
+// plainSetting matches what a setting may be: an address, a URL or the name of a node. Other text is not reported,
+// since a key may name anything in a file.
 var plainSetting = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z][a-z0-9+.-]*://)?[\w.~:/\[\]@%-]+$`)
 })
@@ -71,12 +71,12 @@ func readSetting(file, key string) (string, error) {
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return "", errors.Join(err, &os.PathError{Op: "read", Path: file, Err: errors.New("not a regular file")})
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSettingsFile+1))
-	switch {
-	case err != nil:
+	text, err := bounded.Read(f, maxSettingsFile)
+	if errors.Is(err, bounded.ErrLimit) {
+		return "", &os.PathError{Op: "read", Path: file, Err: err}
+	}
+	if err != nil {
 		return "", err
-	case len(text) > maxSettingsFile:
-		return "", &os.PathError{Op: "read", Path: file, Err: fmt.Errorf("longer than %d bytes", maxSettingsFile)}
 	}
 	value, ok := settingsOf(filepath.Ext(file), string(text))[key]
 	value, _, _ = strings.Cut(value, "?") // a query may hold a secret

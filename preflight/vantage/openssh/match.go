@@ -29,7 +29,7 @@ func (c *Config) match(ctx context.Context, file, rest string, may bool) (bool, 
 		case "all":
 			next, _ := cutWord(rest)
 			if seen > 0 || (next != "" && next[0] != '#') {
-				return false, errors.New("Match: 'all' cannot be combined with other attributes")
+				return false, errors.New("match: 'all' cannot be combined with other attributes")
 			}
 			return result && !not, nil
 		case "canonical", "final":
@@ -41,22 +41,22 @@ func (c *Config) match(ctx context.Context, file, rest string, may bool) (bool, 
 		}
 		seen++
 		if !slices.Contains(criteria, name) {
-			return false, fmt.Errorf("Match: unsupported attribute %q", word)
+			return false, fmt.Errorf("match: unsupported attribute %q", word)
 		}
 		var arg string
 		if arg, rest = cutWord(rest); arg == "" || arg[0] == '#' {
-			return false, fmt.Errorf("Match: missing argument for %q", word)
+			return false, fmt.Errorf("match: missing argument for %q", word)
 		}
 		holds, err := c.holds(ctx, file, name, arg, result && may)
 		if err != nil {
-			return false, fmt.Errorf("Match: %w", err)
+			return false, fmt.Errorf("match: %w", err)
 		}
 		if holds == not {
 			result = false
 		}
 	}
 	if !some {
-		return false, errors.New("Match: one attribute is required")
+		return false, errors.New("match: one attribute is required")
 	}
 	return result, nil
 }

@@ -207,7 +207,7 @@ func check(name string, k keyword, value string) error {
 
 func (r *reader) host(words []string) error {
 	if len(words) == 0 {
-		return errors.New("Host: missing argument")
+		return errors.New("host: missing argument")
 	}
 	r.active = false
 	name := r.c.Asked
@@ -230,12 +230,12 @@ func (r *reader) host(words []string) error {
 // include reads files. What they match ends with them.
 func (r *reader) include(ctx context.Context, words []string, depth int) error {
 	if len(words) == 0 {
-		return errors.New("Include: missing argument")
+		return errors.New("include: missing argument")
 	}
 	for _, w := range words {
 		w, err := Expand(w, nil, r.c.local.Getenv)
 		if err != nil {
-			return fmt.Errorf("Include: %w", err)
+			return fmt.Errorf("include: %w", err)
 		}
 		w = r.c.local.Tilde(w)
 		if !filepath.IsAbs(w) {
@@ -243,7 +243,7 @@ func (r *reader) include(ctx context.Context, words []string, depth int) error {
 		}
 		names, err := filepath.Glob(w)
 		if err != nil {
-			return fmt.Errorf("Include %s: %w", w, err)
+			return fmt.Errorf("include %s: %w", w, err)
 		}
 		for _, name := range names {
 			inner := reader{c: r.c, dir: r.dir, active: r.active, never: r.never || !r.active}

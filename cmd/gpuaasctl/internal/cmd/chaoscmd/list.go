@@ -37,7 +37,7 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 		Use:   "list [FILE|FOLDER]",
 		Short: "List drills, game days, or kinds of faults",
 		Example: `  gpuaasctl chaos list
-  gpuaasctl chaos list --profile lab            # and which of them can run there
+  gpuaasctl chaos list --profile lab
   gpuaasctl chaos list --kinds
   gpuaasctl chaos list --books
   gpuaasctl chaos list ./our-drills -o json`,
@@ -47,8 +47,8 @@ func newChaosList(a *cmdutil.App) *cobra.Command {
 	cmd.Flags().BoolVar(&o.kinds, "kinds", false, "list the kinds of faults, with what reverts each by itself")
 	cmd.Flags().BoolVar(&o.books, "books", false, "list the built-in game days, with how many drills each has")
 	o.profile.AddName(a, cmd)
-	cmd.Flags().Lookup("profile").Usage = "also say which drills can run in the environment of the profile `NAME`, and what " +
-		"it lacks for the others"
+	cmd.Flags().Lookup("profile").Usage = "also say which drills can run in the environment of the profile `NAME`, " +
+		"and what it lacks for the others"
 	cmdutil.PageFlag(cmd, &o.output)
 	return cmd
 }

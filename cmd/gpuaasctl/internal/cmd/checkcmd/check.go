@@ -153,7 +153,7 @@ func (o *checkOptions) targets(a *cmdutil.App, cmd *cobra.Command, args []string
 		if user != "" {
 			p.SSH.User, p.Nodes = user, nil
 		}
-		t := target{word: word, walk: ops.WalkOptions{Only: only, Skip: skip, Command: o.again(word),
+		t := target{word: word, walk: ops.WalkOptions{Only: only, Skip: skip, Command: o.recheck(word),
 			Removed: func(err error) { noteLeft(a, word, err) }}}
 		t.s = a.SiteWith(p, "", o.libexec, ops.Secrets{}).About(ops.Target{Node: word, Host: host, As: "check"})
 		all = append(all, t)
@@ -180,8 +180,8 @@ func (o *checkOptions) settings(a *cmdutil.App) (profile.Profile, error) {
 	return p, nil
 }
 
-// again is the command that checks a host again.
-func (o *checkOptions) again(word string) string {
+// recheck is the command that checks a host again.
+func (o *checkOptions) recheck(word string) string {
 	argv := []string{"gpuaasctl", "check", word}
 	if o.api != "" {
 		argv = append(argv, "--api", o.api)
