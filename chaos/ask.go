@@ -47,6 +47,12 @@ func (s *Scenario) Machines(p profile.Profile, on Subject) ([]Machine, error) {
 	return all, nil
 }
 
+// CheckNode says why a drill cannot be about the node that on names, or nil. No connection is made.
+func (s *Scenario) CheckNode(p profile.Profile, on Subject) error {
+	_, err := s.member(p, on.Node, RoleNode)
+	return err
+}
+
 // member returns a node of the profile, if the drill may use it: a node that is walked or broken must have every
 // label in the drill's target.
 func (s *Scenario) member(p profile.Profile, id string, role Role) (Machine, error) {

@@ -71,6 +71,9 @@ func suite(r *drill.Report, d *drill.Drill) render.JUnitSuite {
 		if c.Error != nil {
 			s.Errors++
 		}
+		if c.Skipped != nil {
+			s.Skipped++
+		}
 	}
 	s.Tests = len(s.Cases)
 	if d.Verdict.Word != drill.Pass && s.Failures+s.Errors == 0 { // without this the suite would be green

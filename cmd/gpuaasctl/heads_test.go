@@ -27,6 +27,7 @@ func documentsOf() map[string][]string {
 		"version":             {""},
 		"preflight":           {"--node-id n1 --only control_plane_access" + run, "--node-id n1 --dry-run" + run},
 		"preflight hops":      {""},
+		"check":               {"127.0.0.1 --no-save --deadline 5s", "127.0.0.1 localhost --no-save --deadline 5s"},
 		"explain":             {"", "disk_full"},
 		"gpu check":           {"--here --libexec HELPERS"},
 		"gpu status":          {"n1" + run},

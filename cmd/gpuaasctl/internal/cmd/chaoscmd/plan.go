@@ -154,6 +154,9 @@ func drillSession(a *cmdutil.App, cmd *cobra.Command, o *drillOptions,
 // drillOn returns a drill with its machines.
 func drillOn(s *ops.Session, on chaos.Subject, scenario chaos.Scenario) (ops.Drill, error) {
 	on.Absent = ops.AbsentHops(s.Site().Hops, s.Site().Profile)
+	if err := scenario.CheckNode(s.Site().Profile, on); err != nil {
+		return ops.Drill{}, &cmdutil.UsageError{Err: err}
+	}
 	if len(scenario.Lacks(s.Site().Profile, on)) > 0 { // the plan says what
 		return ops.Drill{Scenario: scenario, Session: s, Subject: on}, nil
 	}
