@@ -88,6 +88,14 @@ func (p *Profile) runsCommands() bool {
 	return false
 }
 
+// withHop adds a hop to a list that may have it.
+func withHop(ids []diag.HopID, id diag.HopID) []diag.HopID {
+	if slices.Contains(ids, id) {
+		return ids
+	}
+	return append(ids, id)
+}
+
 // declared fills in the defaults.
 func (c Check) declared(name string) *diag.Check {
 	row, _ := diag.LookupCheck(c.Use)
@@ -100,8 +108,8 @@ func (c Check) declared(name string) *diag.Check {
 		out.Steps = append(out.Steps, diag.NextStep{Text: s.Text, Command: s.Command})
 	}
 	out.ExplainedBy = slices.Clone(c.ExplainedBy)
-	if out.From == "node" && !slices.Contains(out.ExplainedBy, diag.HopNodeOpsAccess) {
-		out.ExplainedBy = append(out.ExplainedBy, diag.HopNodeOpsAccess)
+	if out.From == "node" {
+		out.ExplainedBy = withHop(out.ExplainedBy, diag.HopNodeOpsAccess)
 	}
 	if argv := c.argv(row); len(argv) > 0 {
 		out.Protocol = cmp.Or(c.Protocol, row.Protocol, diag.ProtocolExit)

@@ -81,8 +81,7 @@ var publicRouteRows = rows{
 var edgeOrGatewayFails = fails(diag.SigPublicRouteMissing, "%s does not work: its edge, or the gateway behind it, "+
 	"answers with an error: %s", page, saw)
 
-func page(j judged) string   { return reading.Where(j.f) + hop.PathOf(reading.Target(j.f)) }
-func cookie(j judged) string { return reading.CookieOf(j.f) }
+func page(j judged) string { return reading.Where(j.f) + hop.PathOf(reading.Target(j.f)) }
 
 // besideAPI compares a route with the API's if both are at one edge.
 func besideAPI(j judged, out *diag.Finding) {

@@ -159,3 +159,5 @@ func (j judged) refused() bool { return j.status() == 401 || j.status() == 403 }
 func (j judged) denied() bool {
 	return j.refused() && reading.PlatformDenies(j.f) && !reading.Withheld(j.f)
 }
+
+func cookie(j judged) string { return reading.CookieOf(j.f) }

@@ -114,14 +114,6 @@ var runtimeAPIRows = rows{
 		also: locateAPI},
 }
 
-// noAgentAPI returns what the profile lacks to ask the agent's API.
-func noAgentAPI(p *profile.Profile) string {
-	if p.Agent.API.Absent() {
-		return "the profile does not say how the agent knows its API (agent.api_url)"
-	}
-	return ""
-}
-
 func bundle(j judged) string { return j.f.Request.CABundle }
 
 func listenerWorks(j judged) bool { return j.f.Passed() || world.ListenerReplied(j.c, j.f) }

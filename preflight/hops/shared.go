@@ -153,3 +153,11 @@ const recordLimit = 64
 func rankOf(s diag.Status) int {
 	return slices.Index([]diag.Status{diag.StatusFail, diag.StatusInconclusive, diag.StatusWarn}, s)
 }
+
+// noAgentAPI returns what the profile lacks to ask the agent's API.
+func noAgentAPI(p *profile.Profile) string {
+	if p.Agent.API.Absent() {
+		return "the profile does not say how the agent knows its API (agent.api_url)"
+	}
+	return ""
+}

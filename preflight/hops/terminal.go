@@ -48,11 +48,10 @@ func sessionNeeds(p *profile.Profile) *hop.Needs {
 	own := t.Token == profile.TokenAuth
 	n := hop.Needs{Session: true, NoAPI: true, Token: own}
 	if t.Kind == diag.TerminalWS {
-		n = hop.Needs{Hops: []diag.HopID{diag.HopTerminalPublicRoute}, Session: true, NoAPI: true, Token: own,
-			Paths: []string{profile.PathTerminalWS}}
+		n.Hops, n.Paths = append(n.Hops, diag.HopTerminalPublicRoute), []string{profile.PathTerminalWS}
 		if !p.Mapping.Lacks(profile.PathTerminalToken) {
 			n.Hops = append(n.Hops, diag.HopTerminalTokenMint)
-			n.Facts = []string{hop.FactID(diag.HopTerminalTokenMint, hop.StepMint)}
+			n.Facts = append(n.Facts, hop.FactID(diag.HopTerminalTokenMint, hop.StepMint))
 			if t.Token == profile.TokenMinted {
 				n.Fields = []string{"token.token"}
 			}
