@@ -31,9 +31,9 @@ func TestWhatDrillsNeed(t *testing.T) {
 	for id, want := range map[string][]Need{
 		"ssh-stopped":         nil,                                             // a service and a port
 		"ssh-key-refused":     {NeedLogin},                                     // variables of a probe
-		"root-disk-full":      nil,                                             // its kind may concern the agent, and does not
+		"root-disk-full":      nil,                                             // its kind concerns an agent at times
 		"disk-full":           {NeedAgent},                                     // a variable of a parameter
-		"agent-frozen":        {NeedAgent, NeedNodeAPI},                        // the unit, and a probe of the node's API
+		"agent-frozen":        {NeedAgent, NeedNodeAPI},                        // the unit, and a probe
 		"api-dns-nxdomain":    {NeedAgent, NeedNodeAPI},                        // the hop that finds it
 		"gpu-lost":            {NeedLab},                                       // the kind of fault
 		"workload-stopped":    {NeedAgent, NeedAllocation},                     // what a probe compares with

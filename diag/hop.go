@@ -35,11 +35,15 @@ func HopIDs() []HopID {
 	return ids
 }
 
-// HopsAnd returns the hops of the catalogue, and behind them those of more that it lacks, by name: hops of another
-// tool's profile.
+// HopsAnd returns the hops of the catalogue, of the optional ones those of more, and behind them those of more that it
+// lacks, by name: hops of another tool's profile.
 func HopsAnd(more iter.Seq[HopID]) []HopID {
-	ids := HopIDs()
-	for _, id := range slices.Sorted(more) {
+	walked := slices.Sorted(more)
+	ids := slices.DeleteFunc(HopIDs(), func(id HopID) bool {
+		row, _ := LookupHop(id)
+		return row.Optional && !slices.Contains(walked, id)
+	})
+	for _, id := range walked {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}

@@ -5,8 +5,6 @@ import (
 	"strings"
 )
 
-// Longer than 300 lines: what a step has, and when it applies.
-
 // Step is one step of a recovery. A step without conditions always applies.
 type Step struct {
 	Text     string     // a template, see fillText; {1} is the place of the first command, which else follows the text

@@ -61,7 +61,7 @@ func DrillFields(d drill.Drill) string {
 	b.line("verdict", string(d.Verdict.Word), d.Verdict.Text)
 	held := map[drill.State][]string{}
 	for _, c := range d.Claims {
-		held[c.State] = append(held[c.State], c.ID)
+		held[c.Outcome()] = append(held[c.Outcome()], c.ID)
 	}
 	for _, state := range []drill.State{drill.Held, drill.NotApplicable, drill.Violated, drill.NotSeen} {
 		b.line(string(state), strings.Join(held[state], " "))

@@ -1,6 +1,6 @@
 // Package scenarios holds the drills that come with the tool, one file each. How they are read, and what may be in
-// them, is package chaos's. Those below lab/ name files, units and addresses of the lab's machines; the others name only
-// what the profile says.
+// them, is package chaos's. Those below lab/ name files, units and addresses of the lab's machines; the others name
+// only what the profile says.
 package scenarios
 
 import "embed"

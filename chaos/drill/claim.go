@@ -89,7 +89,11 @@ func (s *Story) Claims() []Claim {
 	for _, c := range claimRows {
 		f := judge[c.ID](s)
 		f.state = cmp.Or(f.state, NotSeen)
-		all = append(all, Claim{c.ID, c.Title, f.state, f.word, f.text})
+		claim := Claim{ID: c.ID, Title: c.Title, State: f.state, Word: f.word, Text: f.text}
+		if f.state == NotApplicable {
+			claim.State, claim.NotApplicable = NotSeen, true
+		}
+		all = append(all, claim)
 	}
 	return all
 }

@@ -70,7 +70,7 @@ func TestWasGreen(t *testing.T) {
 	} {
 		s := onBare()
 		tc.change(s)
-		if c := claimed(s, tc.claim); c.State != tc.want || !strings.Contains(c.Text, tc.text) {
+		if c := claimed(s, tc.claim); c.Outcome() != tc.want || !strings.Contains(c.Text, tc.text) {
 			t.Errorf("%s: %s %q, want %s ...%s...", name, c.State, c.Text, tc.want, tc.text)
 		}
 	}

@@ -99,6 +99,16 @@ type Claim struct {
 	State State  `json:"state"`
 	Word  Word   `json:"word,omitempty"` // the verdict that it causes if it is not held
 	Text  string `json:"text,omitempty"`
+	// State is not_seen, and that prevents nothing: readers of v1 know three states.
+	NotApplicable bool `json:"not_applicable,omitempty"`
+}
+
+// Outcome is the state, NotApplicable included.
+func (c *Claim) Outcome() State {
+	if c.NotApplicable {
+		return NotApplicable
+	}
+	return c.State
 }
 
 // MachineResult is the outcome of a drill on one machine.

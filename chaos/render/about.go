@@ -93,8 +93,8 @@ func AboutClaim(d *drill.Drill, i int) []render.Section {
 	return []render.Section{
 		section("found", "", func(s *sheet) {
 			s.Add(page.Heading{Text: c.Title})
-			st := ClaimStatus(c.State)
-			s.Field("state", st.Symbol()+" "+stateWords(c.State), page.StatusStyle(st))
+			st := ClaimStatus(c.Outcome())
+			s.Field("state", st.Symbol()+" "+stateWords(c.Outcome()), page.StatusStyle(st))
 			s.Field("seen", c.Text, page.Plain)
 			if t, ok := timingOf(d, c.ID); ok {
 				s.Field("time", sentence(t), page.Plain)

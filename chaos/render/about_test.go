@@ -62,15 +62,15 @@ func TestAboutRecordedDrills(t *testing.T) {
 
 // TestAboutAWalkOfAnotherProfile: a hop that is not in the catalogue is shown behind the others, with its own number.
 func TestAboutAWalkOfAnotherProfile(t *testing.T) {
-	w := &drill.WalkView{Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, diag.HopIDs()[0]: diag.StatusPass}}
+	w := &drill.WalkView{Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, usualHops()[0]: diag.StatusPass}}
 	d := &drill.Drill{Observed: &drill.WalkView{Blame: &diag.Blame{Hop: "x.vpn"},
 		Hops: map[diag.HopID]diag.Status{"x.vpn": diag.StatusFail, "x.api": diag.StatusPass}}}
-	want := fmt.Sprintf("%d x.vpn", len(diag.HopIDs())+2)
+	want := fmt.Sprintf("%d x.vpn", len(usualHops())+2)
 	if text := string(page.Text(page.Layout{}, answer(&drill.Report{}, d, "", false)...)); !strings.Contains(text, want) {
 		t.Errorf("%q is not in\n%s", want, text)
 	}
 	for _, s := range AboutWalkView(w, "") {
-		want := fmt.Sprintf("%d x.vpn", len(diag.HopIDs())+1)
+		want := fmt.Sprintf("%d x.vpn", len(usualHops())+1)
 		text := string(page.Text(page.Layout{Width: 60}, s.Blocks...))
 		if s.Title == "hops" && !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

@@ -102,7 +102,7 @@ func junitClaim(d *drill.Drill, c *drill.Claim) render.JUnitCase {
 	if c.Text != "" {
 		message += ": " + clean(c.Text)
 	}
-	switch c.State {
+	switch c.Outcome() {
 	case drill.Held:
 		k.Out = message
 	case drill.Violated:

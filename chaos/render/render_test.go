@@ -190,17 +190,17 @@ func TestEveryClaimInEveryFormat(t *testing.T) {
 			rendered(t, r, render.Options{Format: render.Markdown})
 		for i, d := range r.Drills {
 			for n, c := range d.Claims {
-				symbol := ClaimStatus(c.State).Symbol()
-				if want := symbol + " " + stateWords(c.State) + " "; !strings.Contains(text, want+strings.Fields(c.Title)[0]) {
+				symbol := ClaimStatus(c.Outcome()).Symbol()
+				if want := symbol + " " + stateWords(c.Outcome()) + " "; !strings.Contains(text, want+strings.Fields(c.Title)[0]) {
 					t.Errorf("%s: the page lacks %q of claim %s", name, want, c.ID)
 				}
-				if want := symbol + " " + stateWords(c.State) + " " +
+				if want := symbol + " " + stateWords(c.Outcome()) + " " +
 					page.Escaped(c.Title); !strings.Contains(flat(markdown), want) {
 					t.Errorf("%s: markdown lacks %q", name, want)
 				}
 				k := s.Suites[i].Cases[n]
 				if k.Name != c.ID || (k.Failure != nil) != (c.State == drill.Violated) ||
-					(k.Error != nil) != (c.State == drill.NotSeen) {
+					(k.Error != nil) != (c.Outcome() == drill.NotSeen) {
 					t.Errorf("%s: junit case %+v is not claim %+v", name, k, c)
 				}
 			}

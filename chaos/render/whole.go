@@ -112,7 +112,7 @@ func claims(d *drill.Drill, brief bool) page.Fields {
 		if c.State == drill.Held {
 			held++
 		}
-		if c.State != drill.NotApplicable {
+		if c.Outcome() != drill.NotApplicable {
 			all++
 		}
 	}
@@ -123,9 +123,9 @@ func claims(d *drill.Drill, brief bool) page.Fields {
 		if brief && c.State == drill.Held {
 			continue
 		}
-		st := ClaimStatus(c.State)
+		st := ClaimStatus(c.Outcome())
 		f = append(f, page.Field{
-			Label: once(i+len(f), "claims"), Lead: page.Pad(st.Symbol()+" "+stateWords(c.State), 11),
+			Label: once(i+len(f), "claims"), Lead: page.Pad(st.Symbol()+" "+stateWords(c.Outcome()), 11),
 			Text:  c.Title + page.Prefixed(": ", c.Text),
 			Style: plainUnless(st, diag.StatusPass),
 		})

@@ -42,7 +42,7 @@ func TestTrustAcceptsAFirstKeyAndNeverAnother(t *testing.T) {
 	}
 
 	other := sshtest.Start(t, sshtest.Config{}) // another key on the known address
-	// The address is written anew: it is hashed where the machine's ssh_config says HashKnownHosts.
+	// The address is written again: it is hashed where the machine's ssh_config says HashKnownHosts.
 	_, key, _ := strings.Cut(string(text), " ")
 	moved := fmt.Sprintf("[127.0.0.1]:%d %s", other.Port, key)
 	if err := os.WriteFile(known, []byte(moved), 0o600); err != nil {

@@ -22,7 +22,7 @@ type Chain struct {
 	Declared func(diag.HopID, *diag.Check) Hop
 }
 
-// Of returns the chain by which a plan was made: with the checks and the optional hops that the plan has, and no others.
+// Of returns the chain by which a plan was made: with the checks and the optional hops that the plan has.
 func (h *Chain) Of(p *diag.Plan) *Chain {
 	has, lacks := h.optional(p)
 	switch {

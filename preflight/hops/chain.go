@@ -49,7 +49,8 @@ func WithChecks(chain *hop.Chain, p *profile.Profile) *hop.Chain {
 func withMeanings(chain []hop.Hop) []hop.Hop {
 	for i := range chain {
 		if row, ok := diag.LookupHop(chain[i].ID); ok {
-			chain[i].Meaning = hop.Meaning{Title: row.Title, Layer: row.Layer, Allocation: row.Allocation, Optional: row.Optional}
+			chain[i].Meaning = hop.Meaning{Title: row.Title, Layer: row.Layer, Allocation: row.Allocation,
+				Optional: row.Optional}
 		}
 	}
 	return chain

@@ -110,8 +110,8 @@ func judgeStuck(f *diag.Fact, m *diag.MachineFacts) []diag.Finding {
 		}
 		who = append(who, text)
 	}
-	return []diag.Finding{reading.Warn(diag.SigHostStuck, f, "%s in uninterruptible sleep, and did not run for a second: %s",
-		processes(m.StuckCount), listed(who))}
+	return []diag.Finding{reading.Warn(diag.SigHostStuck, f,
+		"%s in uninterruptible sleep, and did not run for a second: %s", processes(m.StuckCount), listed(who))}
 }
 
 // listed joins the first few.

@@ -9,8 +9,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/preflight/world"
 )
 
-// Longer than 300 lines: the table, and what its rows share.
-
 // observedRow defines for one kind of finding when its cause was measured: a field of a fact has the fault as its
 // value, and that fact decided the finding, or is about the same certificate, unit, task or answer. A conclusion from
 // the value is not an observation.

@@ -116,18 +116,6 @@ func otherNode(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
 	return f, fmt.Sprintf("%s is bound to %s", f.Request.Cert, f.Cert.BoundTo)
 }
 
-// otherName requires the environment of the running process: a file may never have been read.
-func otherName(c *hop.Case, f *diag.Fact) (*diag.Fact, string) {
-	name := c.AgentNames().NodeID
-	if f.Env == nil || f.Env.Source != "process" || f.Env.Values[name] == "" {
-		return nil, ""
-	}
-	return f, name + " of the running agent is " + f.Env.Values[name]
-}
-
-// fieldOfNode is the field of the setting that names the agent's node, without its name.
-const fieldOfNode = "env.values."
-
 // certificateRefused reports whether the node's task wait was refused, rather than lost.
 func certificateRefused(c *hop.Case) bool {
 	w := c.Fact(diag.HopNodeRecoveryStatus, hop.StepTaskWait)

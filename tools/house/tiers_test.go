@@ -54,7 +54,7 @@ var hostPackages = strings.Fields(`
 	cmd/gpuaas-agent cmd/gpuaas-fault cmd/gpuaas-gpu-probe cmd/gpuaasctl cmd/gpuaasctl/internal/cmdutil
 	cmd/gpuaasctl/tui cmd/gpuaasctl/tui/explorer diag golden internal/host internal/page internal/ptmx internal/ws
 	lab lab/platform lab/platform/store lab/platform/workload ops ops/discover ops/endpoints ops/history
-	preflight/probe preflight/probe/host preflight/probe/net preflight/vantage profile tools/ci tools/house tools/labsmoke
+	preflight/probe preflight/probe/command preflight/probe/host preflight/probe/net preflight/vantage profile tools/ci tools/house tools/labsmoke
 	tools/mutants tools/notices tools/testkit/mutanttest tools/testkit/porttest`)
 
 // TestPackagesOfTheTiers: it is a decision that a package's tests begin to need a host.

@@ -64,7 +64,7 @@ func drillWords() map[reflect.Type][]any {
 	}
 	maps.Copy(words, byType(
 		closed(drill.Words()...),
-		closed(drill.Held, drill.Violated, drill.NotSeen, drill.NotApplicable),
+		closed(drill.Held, drill.Violated, drill.NotSeen),
 		closed(drill.Before, drill.During, drill.After),
 		closed(chaos.RoleNode, chaos.RolePeer, chaos.RolePlatform, ""),
 		closed(step.Classes()...),

@@ -81,7 +81,7 @@ func (m drillModel) claimList(f *frame, c *current) {
 }
 
 func (m drillModel) claim(c drill.Claim, words string) page.Cell {
-	switch c.State {
+	switch c.Outcome() {
 	case drill.Held:
 		return statusCell(diag.StatusPass, words)
 	case drill.Violated:

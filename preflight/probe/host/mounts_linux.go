@@ -49,7 +49,8 @@ func isRemote(kind string) bool {
 var inMemory = []string{"/", "/run", "/tmp", "/dev/shm", "/var/tmp"}
 
 // mounts asks the file systems of this machine how full they are. A file system whose server is gone hangs the
-// process that asks, and cannot be interrupted, so that a process of its own asks. Failures: file_missing, file_unreadable.
+// process that asks, and cannot be interrupted, so that a process of its own asks. Failures: file_missing,
+// file_unreadable.
 func (p *Prober) mounts(ctx context.Context, _ diag.Request, f *diag.Fact) {
 	all, err := host.This.Mounts(host.Thread)
 	if err != nil {

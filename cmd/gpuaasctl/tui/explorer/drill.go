@@ -34,7 +34,7 @@ func Drill(r *drill.Report, d *drill.Drill, src DrillSource) Document {
 	seenViolated := false
 	for i := range d.Claims {
 		c := &d.Claims[i]
-		st := drillrender.ClaimStatus(c.State)
+		st := drillrender.ClaimStatus(c.Outcome())
 		violated := c.State == drill.Violated && !seenViolated
 		if violated || (st != diag.StatusPass && doc.First == 0) {
 			doc.First, seenViolated = len(doc.Items), seenViolated || violated
