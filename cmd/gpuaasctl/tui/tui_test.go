@@ -94,7 +94,7 @@ func TestARowFillsFromPendingToDone(t *testing.T) {
 		" 6 ✔ pass         node_runtime_api_reachability              ✔ 31 ms  31 ms/8 s"; got != want {
 		t.Errorf("done:\n got %q\nwant %q", got, want)
 	}
-	if got := lineOf(t, m, diag.HopGPUHealth); !strings.HasPrefix(got, "18 – skipped      gpu_health") {
+	if got := lineOf(t, m, diag.HopNetworkPath); !strings.HasPrefix(got, "20 – skipped      network_path") {
 		t.Errorf("a skipped hop is %q", got)
 	}
 }
