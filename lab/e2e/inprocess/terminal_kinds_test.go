@@ -221,6 +221,7 @@ func walkTerminal(t *testing.T, p profile.Profile) *diag.Report {
 func TestTerminalsOfEveryDialect(t *testing.T) {
 	for name, wire := range wires {
 		t.Run(name, func(t *testing.T) {
+			begin(t)
 			t.Parallel()
 			terminal := profile.Terminal{Kind: diag.TerminalWS, Like: name, Path: "/ws"}
 			if name == "kubernetes" {
@@ -258,6 +259,7 @@ type terminalFault struct {
 
 func (f terminalFault) check(t *testing.T, terminal profile.Terminal) {
 	t.Helper()
+	begin(t)
 	s := httptest.NewServer(f.server)
 	defer s.Close()
 	r := walkTerminal(t, terminalProfile(terminal, s.URL))
