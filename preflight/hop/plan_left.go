@@ -171,6 +171,33 @@ func NoTerminalBase(p *profile.Profile) string {
 	return ""
 }
 
+// NoTerminal says why a platform has no terminal at all.
+func NoTerminal(p *profile.Profile) string {
+	if p.Terminal.Kind == diag.TerminalNone {
+		return "the profile declares no terminal (terminal.kind: none)"
+	}
+	return ""
+}
+
+// NoTerminalSite says why a terminal has no site of its own, with a page, sessions, and streams of nodes.
+func NoTerminalSite(p *profile.Profile) string {
+	if p.Terminal.Kind == diag.TerminalExec {
+		return fmt.Sprintf("no part of a terminal of this kind (terminal.kind: %s)", p.Terminal.Kind)
+	}
+	return NoTerminal(p)
+}
+
+// NoTokenMinted says why no token is minted for a terminal.
+func NoTokenMinted(p *profile.Profile) string {
+	if why := NoTerminalSite(p); why != "" {
+		return why
+	}
+	if !p.Terminal.OfReference() && p.Mapping.Lacks(profile.PathTerminalToken) {
+		return fmt.Sprintf("no token is minted for this terminal (terminal.token: %s)", p.Terminal.Token)
+	}
+	return ""
+}
+
 // OptedOut reports whether --only or --skip left the hop out, or one that it needs.
 func OptedOut(h *diag.PlannedHop) bool {
 	return h.Skip == SkipOnly || h.Skip == SkipSkip || strings.HasSuffix(h.Skip, "("+SkipSkip+")")

@@ -22,7 +22,7 @@ const (
 func browserTerminalWS() hop.Hop {
 	id := diag.HopBrowserTerminalWS
 	return hop.Hop{
-		ID: id, Absent: noTerminal, FreeOf: (*profile.Profile).AllocationFree, Profile: hop.SkipIf(hop.NoTerminalBase),
+		ID: id, Absent: hop.NoTerminal, FreeOf: (*profile.Profile).AllocationFree, Profile: hop.SkipIf(hop.NoTerminalBase),
 		// Patience is the gateway's own time-out, Budget the time to receive its answer.
 		Patience: hop.PolicyNodeStream, Budget: sessionMargin + 2*time.Second,
 		Causes: hop.Causes{

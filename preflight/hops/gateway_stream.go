@@ -16,7 +16,7 @@ func gatewayNodeStream() hop.Hop {
 	id := diag.HopGatewayNodeStream
 	row := diag.HopTerminalOpenTask
 	return hop.Hop{
-		ID: id, Absent: noTerminalSite, Agent: true, Budget: 5 * time.Second,
+		ID: id, Absent: hop.NoTerminalSite, Agent: true, Budget: 5 * time.Second,
 		Causes: hop.Causes{Behind: hop.PlatformReads(),
 			ExplainedBy: []diag.HopID{diag.HopTerminalOpenTask, diag.HopNodeTerminalReachability}},
 		Recorded: world.ErrorsOfStream(diag.SigOpenWithoutStream, diag.SigNodeStreamMTLS),

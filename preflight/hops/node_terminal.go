@@ -15,7 +15,7 @@ import (
 func nodeTerminalReachability() hop.Hop {
 	id := diag.HopNodeTerminalReachability
 	return hop.Hop{
-		ID: id, Absent: noTerminalSite, Agent: true, Budget: 9 * time.Second,
+		ID: id, Absent: hop.NoTerminalSite, Agent: true, Budget: 9 * time.Second,
 		Causes: hop.Causes{
 			Behind: hop.PlatformReads(), Reads: []diag.HopID{diag.HopNodeRuntimeAPI, diag.HopNodeRecoveryStatus},
 		},

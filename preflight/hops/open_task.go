@@ -16,7 +16,7 @@ import (
 func terminalOpenTask() hop.Hop {
 	id := diag.HopTerminalOpenTask
 	return hop.Hop{
-		ID: id, Absent: noTerminalSite, Agent: true, Budget: 5 * time.Second,
+		ID: id, Absent: hop.NoTerminalSite, Agent: true, Budget: 5 * time.Second,
 		Causes: hop.Causes{
 			Behind: hop.PlatformReads(), ExplainedBy: hop.HopsThrough(diag.HopNodeReadiness, diag.HopNodeTaskRoundtrip),
 		},

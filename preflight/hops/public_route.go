@@ -16,7 +16,7 @@ import (
 func terminalPublicRoute() hop.Hop {
 	id := diag.HopTerminalPublicRoute
 	return hop.Hop{
-		ID: id, Absent: noTerminalSite, Budget: 7 * time.Second, Profile: hop.SkipIf(hop.NoTerminalBase),
+		ID: id, Absent: hop.NoTerminalSite, Budget: 7 * time.Second, Profile: hop.SkipIf(hop.NoTerminalBase),
 		// Reads: one edge in front of both, which is not reached at all.
 		Causes: hop.Causes{Behind: hop.PlatformReads(), Reads: []diag.HopID{diag.HopControlPlaneAccess}},
 		Silence: &hop.Silence{Signal: diag.SigPublicRouteMissing, Side: "",

@@ -16,7 +16,7 @@ import (
 func terminalStartup() hop.Hop {
 	id := diag.HopTerminalStartup
 	return hop.Hop{
-		ID: id, Absent: noTerminal, FreeOf: (*profile.Profile).AllocationFree, Budget: 6 * time.Second,
+		ID: id, Absent: hop.NoTerminal, FreeOf: (*profile.Profile).AllocationFree, Budget: 6 * time.Second,
 		Causes: hop.Causes{Behind: hop.PlatformReads(),
 			ExplainedBy: []diag.HopID{diag.HopNodeTerminalReachability, diag.HopGatewayNodeStream}},
 		Recorded: &hop.RecordedErrors{Signals: []diag.Signal{diag.SigPTYFailed}, Task: world.SessionTask,

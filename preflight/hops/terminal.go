@@ -12,33 +12,6 @@ import (
 	"github.com/gpuaas/gpuaasctl/profile"
 )
 
-// noTerminal says why a platform has no terminal at all.
-func noTerminal(p *profile.Profile) string {
-	if p.Terminal.Kind == diag.TerminalNone {
-		return "the profile declares no terminal (terminal.kind: none)"
-	}
-	return ""
-}
-
-// noTerminalSite says why a terminal has no site of its own, with a page, sessions, and streams of nodes.
-func noTerminalSite(p *profile.Profile) string {
-	if p.Terminal.Kind == diag.TerminalExec {
-		return fmt.Sprintf("no part of a terminal of this kind (terminal.kind: %s)", p.Terminal.Kind)
-	}
-	return noTerminal(p)
-}
-
-// noTokenMinted says why no token is minted for a terminal.
-func noTokenMinted(p *profile.Profile) string {
-	if why := noTerminalSite(p); why != "" {
-		return why
-	}
-	if !p.Terminal.OfReference() && p.Mapping.Lacks(profile.PathTerminalToken) {
-		return fmt.Sprintf("no token is minted for this terminal (terminal.token: %s)", p.Terminal.Token)
-	}
-	return ""
-}
-
 // sessionNeeds returns what it takes to open a terminal of another platform; nil for the reference platform's.
 func sessionNeeds(p *profile.Profile) *hop.Needs {
 	t := p.Terminal

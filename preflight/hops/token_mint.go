@@ -14,7 +14,7 @@ import (
 func terminalTokenMint() hop.Hop {
 	id := diag.HopTerminalTokenMint
 	return hop.Hop{
-		ID: id, Absent: noTokenMinted, Budget: 5 * time.Second,
+		ID: id, Absent: hop.NoTokenMinted, Budget: 5 * time.Second,
 		Causes: hop.Causes{
 			Behind: hop.PlatformReads(), ExplainedBy: []diag.HopID{diag.HopControlPlaneAccess, diag.HopAllocationBinding},
 		},
