@@ -50,7 +50,7 @@ func (s *Story) Verdict() Verdict {
 		if c.Word != "" && c.Word.Worse(v.Word) {
 			v = Verdict{c.Word, c.Text}
 		}
-		if c.State == NotSeen {
+		if c.Outcome() == NotSeen {
 			unseen = append(unseen, c.Title)
 		}
 	}

@@ -84,12 +84,12 @@ func terminalTokenMint() hop.Hop {
 var mintedURLRows = rows{
 	{when: func(j judged) bool { return hop.HostPortOf(minted(j)) == "" }}, // none, or one without a host
 	{when: func(j judged) bool { return hop.Plain(minted(j)) && pageIsSecure(j) },
-		then: warns(diag.SigTokenMintFailed, "a token was given, but its URL is %s, and users' pages are under https: a "+
+		then: warns("", "a token was given, but its URL is %s, and users' pages are under https: a "+
 			"browser refuses such a connection (mixed content); have the platform give a wss:// URL (its public URL, or "+
 			"X-Forwarded-Proto at the edge)", mintedAt),
 		side: diag.SidePlatform},
 	{when: func(j judged) bool { return !hop.SameEndpoint(minted(j), j.c.Expected("terminal_base")) },
-		then: warns(diag.SigTokenMintFailed, "a token was given, but its URL is of %s, and the profile's terminal_base is "+
+		then: warns("", "a token was given, but its URL is of %s, and the profile's terminal_base is "+
 			"%s, which this walk opens: where browsers are sent was not measured; correct whichever is old", mintedAt,
 			func(j judged) string { return hop.EndpointOf(j.c.Expected("terminal_base")) }),
 		side: diag.SidePlatform},
