@@ -11,14 +11,14 @@ const Absent = "-"
 // SystemCAs as an agent's CA bundle are the machine's own root certificates.
 const SystemCAs = "system"
 
-// AgentDir is the folder of gpuaas-agent.
-const AgentDir = "/etc/gpuaas"
+// DefaultAgentDir is the folder of gpuaas-agent.
+const DefaultAgentDir = "/etc/gpuaas"
 
 // Files of gpuaas-agent in its folder.
 const (
-	AgentCert   = "cert.pem"
-	AgentKey    = "key.pem"
-	AgentBundle = "ca-bundle.crt"
+	DefaultAgentCert   = "cert.pem"
+	DefaultAgentKey    = "key.pem"
+	DefaultAgentBundle = "ca-bundle.crt"
 )
 
 // AgentNames are the names of an agent's settings, as requests and facts have them. The last three are gpuaas-agent's
@@ -46,7 +46,7 @@ func AgentNamesIn(expected map[string]string) AgentNames {
 // AgentFilesIn returns the agent's certificate, key and CA bundle by what a report keeps of its profile; "" for what it
 // does not have, and for a bundle that is the machine's own.
 func AgentFilesIn(expected map[string]string) (cert, key, bundle string) {
-	dir := cmp.Or(expected["agent_dir"], AgentDir)
+	dir := cmp.Or(expected["agent_dir"], DefaultAgentDir)
 	if dir == Absent {
 		dir = ""
 	}
@@ -56,7 +56,7 @@ func AgentFilesIn(expected map[string]string) (cert, key, bundle string) {
 		}
 		return ""
 	}
-	return at("agent_cert", AgentCert), at("agent_key", AgentKey), at("agent_ca_bundle", AgentBundle)
+	return at("agent_cert", DefaultAgentCert), at("agent_key", DefaultAgentKey), at("agent_ca_bundle", DefaultAgentBundle)
 }
 
 // AgentFile returns the path of a file in an agent's folder; "" if the agent has no folder.

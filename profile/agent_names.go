@@ -70,9 +70,9 @@ func (a Agent) Expected() map[string]string {
 
 // Files of gpuaas-agent in its folder.
 const (
-	certFile   = diag.AgentCert
-	keyFile    = diag.AgentKey
-	bundleFile = diag.AgentBundle
+	certFile   = diag.DefaultAgentCert
+	keyFile    = diag.DefaultAgentKey
+	bundleFile = diag.DefaultAgentBundle
 )
 
 func (a Agent) inDir(name string) string { return diag.AgentFile(a.Dir, name) }

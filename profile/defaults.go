@@ -10,7 +10,7 @@ import (
 const (
 	DefaultAgentUnit    = "gpuaas-node-agent.service"
 	DefaultAgentEnvFile = "/etc/gpuaas/agent.env"
-	DefaultAgentDir     = diag.AgentDir
+	DefaultAgentDir     = diag.DefaultAgentDir
 	DefaultAgentBinary  = "/usr/local/bin/gpuaas-agent"
 	DefaultAgentRecord  = "/var/lib/gpuaas/diag"
 	DefaultGPUState     = "/var/lib/gpuaas/agent/gpu.json"
