@@ -1,10 +1,10 @@
 package diag
 
 import (
-	"cmp"
 	"net/url"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 )
@@ -91,7 +91,7 @@ func (s *Secrets) Add(list ...Secret) {
 			}
 		}
 	}
-	slices.SortStableFunc(s.forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	sort.SliceStable(s.forms, func(i, j int) bool { return len(s.forms[j]) < len(s.forms[i]) })
 }
 
 // Remove returns text without the secrets.

@@ -27,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -145,7 +146,10 @@ func (s Store) Names() []string {
 			names = append(names, e.Name())
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b)) })
+	sort.Slice(names, func(i, j int) bool {
+		a, b := names[i], names[j]
+		return cmp.Or(cmp.Compare(number(a), number(b)), cmp.Compare(a, b)) < 0
+	})
 	return names
 }
 
