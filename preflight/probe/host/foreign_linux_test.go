@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	kit "github.com/gpuaas/gpuaasctl/preflight/probe/probetest"
 	"github.com/gpuaas/gpuaasctl/tools/testkit/tier"
+	"github.com/gpuaas/gpuaasctl/tools/testkit/wait"
 )
 
 // TestSettingsOfFiles reads values as agents of others keep them, and refuses what may be a secret.
@@ -117,7 +118,12 @@ func TestProcessByName(t *testing.T) {
 	})
 	p := &Prober{}
 	var f diag.Fact
-	p.unit(t.Context(), diag.Request{Op: diag.OpUnit, Target: "process:fleetd-under-test"}, &f)
+	ask := func() bool { // a process has its name a moment after its exec
+		f = diag.Fact{}
+		p.unit(t.Context(), diag.Request{Op: diag.OpUnit, Target: "process:fleetd-under-test"}, &f)
+		return f.Passed()
+	}
+	wait.Until(t, ask)
 	if !f.Passed() || f.Unit == nil || f.Unit.PID != cmd.Process.Pid {
 		t.Errorf("%s %s %+v", f.Failure, f.Detail, f.Unit)
 	}
