@@ -47,13 +47,5 @@ func TestBareDrills(t *testing.T) {
 	if out, stderr, code := try(t, time.Minute, "chaos", "residue", "--profile", bareProfile); code != 0 {
 		t.Errorf("residue: exit code %d\n%s%s", code, out, stderr)
 	}
-	for began := time.Now(); ; time.Sleep(300 * time.Millisecond) {
-		left := unexplained(t, lost(before, on(t, l, bare, snapshot)))
-		if left == "" {
-			return
-		}
-		if time.Since(began) > settle {
-			t.Fatalf("%s is not as before, by independent tools:\n%s", bare, left)
-		}
-	}
+	asBefore(t, l, map[string]string{bare: before})
 }

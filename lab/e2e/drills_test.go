@@ -169,14 +169,14 @@ func runDrillsBy(t *testing.T, profile, machine string, words ...string) {
 	}
 }
 
-// asBefore checks with independent tools that every machine is in its earlier state. A unit that was just
+// asBefore checks with independent tools that every machine of before is in its earlier state. A unit that was just
 // restarted takes a moment.
 func asBefore(t *testing.T, l *lab.Lab, before map[string]string) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(300 * time.Millisecond) {
 		left := map[string]string{}
-		for machine, now := range snapshots(t, l) {
-			if lines := unexplained(t, lost(before[machine], now)); lines != "" {
+		for machine, then := range before {
+			if lines := unexplained(t, lost(then, on(t, l, machine, snapshot))); lines != "" {
 				left[machine] = lines
 			}
 		}
