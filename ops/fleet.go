@@ -80,7 +80,7 @@ func (s *Site) everywhere(ctx context.Context, kind string, of []chaos.Machine, 
 		Machines: make([]FleetMachine, len(of))}
 	all := s.machines(of)
 	defer all.close()
-	pool(len(of), 0, func(i int) {
+	AtOnce(len(of), 0, func(i int) {
 		m, row := of[i], &doc.Machines[i]
 		*row = FleetMachine{ID: m.ID, Role: m.Role, Host: m.Host}
 		on := all[m.ID]

@@ -84,11 +84,11 @@ func ReadSecrets(ctx context.Context, p profile.Profile, run bool) (Secrets, err
 
 // Each calls do with a session about each of the nodes, at most width at once (0: all), and returns when all are done.
 func (s *Site) Each(nodes []string, width int, do func(i int, s *Session)) {
-	pool(len(nodes), width, func(i int) { do(i, s.Node(nodes[i], "")) })
+	AtOnce(len(nodes), width, func(i int) { do(i, s.Node(nodes[i], "")) })
 }
 
-// pool calls do for 0 to n-1, at most width at once (0: all), and returns when all have returned.
-func pool(n, width int, do func(i int)) {
+// AtOnce calls do for 0 to n-1, at most width at once (0: all), and returns when all have returned.
+func AtOnce(n, width int, do func(i int)) {
 	if width <= 0 {
 		width = n
 	}

@@ -34,7 +34,7 @@ func (d *Drill) survey(ctx context.Context) (chaos.Facts, error) {
 		}
 		facts.Allocation = a
 	}
-	pool(len(facts.Machines), 0, func(i int) {
+	AtOnce(len(facts.Machines), 0, func(i int) {
 		if err := d.surveyMachine(ctx, facts.Allocation, &facts.Machines[i]); err != nil {
 			facts.Machines[i].Error = err.Error()
 		}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -252,14 +251,7 @@ func (ch *commandChannel) Close() error {
 	}
 	_ = ch.in.Close()
 	ch.conn.wg.Go(func() {
-		timer := time.NewTimer(proxyPatience)
-		defer timer.Stop()
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		select {
-		case <-ch.ended:
-		case <-timer.C:
-		}
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		endGroup(cmd, ch.ended)
 		_, _ = ch.out.Close(), ch.errs.Close()
 	})
 	return nil

@@ -86,6 +86,18 @@ func inGroup(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
+// endGroup ends the process group that cmd leads. It asks first, and leaves nothing that the program started.
+func endGroup(cmd *exec.Cmd, ended <-chan struct{}) {
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+	timer := time.NewTimer(proxyPatience)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+}
+
 // piped is a connection through a program.
 type piped struct {
 	out, in *os.File // the program's stdout and stdin
@@ -158,14 +170,7 @@ func (c *piped) SetDeadline(t time.Time) error {
 func (c *piped) Close() error {
 	c.once.Do(func() {
 		_, _ = c.in.Close(), c.out.Close()
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGTERM)
-		timer := time.NewTimer(proxyPatience)
-		defer timer.Stop()
-		select {
-		case <-c.ended:
-		case <-timer.C:
-		}
-		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // also what the program left behind
+		endGroup(c.cmd, c.ended)
 		<-c.ended
 	})
 	return nil

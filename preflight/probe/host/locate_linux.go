@@ -1,11 +1,9 @@
 package host
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -52,9 +50,6 @@ func locate(ctx context.Context, name string) (u host.Unit, found bool, err erro
 	return nil, false, nil
 }
 
-// maxContainer bounds a runtime's answer about one container.
-const maxContainer = 1 << 20
-
 // errNoRuntime means that no container runtime answers.
 var errNoRuntime = errors.New("no container runtime answers")
 
@@ -65,33 +60,14 @@ func showContainer(ctx context.Context, name, socket string) (host.Unit, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return nil, errors.Join(errNoRuntime, err)
-	}
-	defer conn.Close() // all was read
-	if end, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(end); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := fmt.Fprintf(conn, "GET /containers/%s/json HTTP/1.0\r\nHost: localhost\r\n\r\n", name); err != nil {
-		return nil, errors.Join(errNoRuntime, err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return nil, errors.Join(errNoRuntime, err)
-	}
-	defer resp.Body.Close() // its connection is closed
+	status, text, err := askRuntime(ctx, socket, name)
 	switch {
-	case resp.StatusCode == http.StatusNotFound:
-		return missing(subNoContainer), nil
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%w: HTTP %d at %s", errNoRuntime, resp.StatusCode, socket)
-	}
-	text, err := bounded.Read(resp.Body, maxContainer)
-	if err != nil {
+	case err != nil:
 		return nil, errors.Join(errNoRuntime, err)
+	case status == http.StatusNotFound:
+		return missing(subNoContainer), nil
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("%w: HTTP %d at %s", errNoRuntime, status, socket)
 	}
 	var c container
 	if err := bounded.Unmarshal(text, &c, bounded.Answer()); err != nil {

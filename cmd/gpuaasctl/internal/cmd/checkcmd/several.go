@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaasctl/diag"
 	"github.com/gpuaas/gpuaasctl/diag/render"
 	"github.com/gpuaas/gpuaasctl/internal/page"
+	"github.com/gpuaas/gpuaasctl/ops"
 )
 
 // atOnce is how many hosts are checked at a time: each is a login, and a program that is pushed.
@@ -29,20 +29,13 @@ func (o *checkOptions) several(a *cmdutil.App, cmd *cobra.Command, targets []tar
 		return cmdutil.BadFormat(o.output, severalFormats...)
 	}
 	reports := make([]*diag.Report, len(targets))
-	slots := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
-	for i := range targets {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
-			defer cancel()
-			t := &targets[i]
-			t.s = t.s.Restart()
-			reports[i] = t.s.Walk(ctx, t.walk, nil)
-		})
-	}
-	all.Wait()
+	ops.AtOnce(len(targets), atOnce, func(i int) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.deadline)
+		defer cancel()
+		t := &targets[i]
+		t.s = t.s.Restart()
+		reports[i] = t.s.Walk(ctx, t.walk, nil)
+	})
 	err := o.showAll(a, reports)
 	if !o.noSave {
 		for i, r := range reports {
