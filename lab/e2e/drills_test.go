@@ -169,7 +169,7 @@ func runDrillsBy(t *testing.T, profile, machine string, words ...string) {
 	}
 }
 
-// asBefore checks with independent tools that every machine of before is in its earlier state. A unit that was just
+// asBefore checks with independent tools that every machine in the map is in its earlier state. A unit that was just
 // restarted takes a moment.
 func asBefore(t *testing.T, l *lab.Lab, before map[string]string) {
 	t.Helper()
